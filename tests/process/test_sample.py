@@ -24,7 +24,7 @@ def test_the_newest_records_are_judged_and_nothing_is_written(project: Project, 
     filler = [thing(10 + number, f"id-{number}", number) for number in range(20)]
     project.put("things/new.jsonl", [*filler, thing(90, "id-3", 3), line(91, {"id": "x", "n": "7"}), line(92, "{}")])
     found = sample(session, project.lake, project.dataset(), 23)
-    wrong = "things 0 91: n: wanted long, found STRING 7"
+    wrong = "things 0 91: n: wanted long, found string 7"
     assert found == [
         {"verdict": "applied", "reason": "first of its key", "records": 20, "example": "things 0 10"},
         {"verdict": "duplicate", "reason": "message_id", "records": 1, "example": "things 0 90"},

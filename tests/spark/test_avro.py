@@ -131,7 +131,7 @@ def test_a_type_that_does_not_fit_is_named(spark: SparkSession, dataset: Callabl
     value = {"format": "avro", "schema": "s.avsc", "fields": {"id": "int", "price": "decimal(4,1)?"}}
     made = dataset(value=value).with_schemas({"value": json.dumps(SCHEMA)})
     [row] = decode(envelope(spark, [record("a", order())]), made).collect()
-    assert (row[REJECTED]["reason"], row[REJECTED]["detail"]) == ("wrong_type", "id: wanted int, found STRING a")
+    assert (row[REJECTED]["reason"], row[REJECTED]["detail"]) == ("wrong_type", "id: wanted int, found string a")
 
 
 def test_a_field_that_cannot_be_read_is_said_before_a_record_is(

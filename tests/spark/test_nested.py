@@ -51,37 +51,38 @@ TAKEN: dict[str, dict[str, Any]] = {
     '{"payload": [1.10, 1e2, -0.0, 1E-7, "1e2", 12e9999]}': {"payload": '[1.1,100,0,0.0000001,"1e2",12e9999]'},
     '{"payload": "text"}': {"payload": '"text"'},
     '{"payload": false}': {"payload": "false"},
+    '{"payload": "\ufdd47"}': {"payload": '"\ufdd47"'},
 }
 """Values that are taken, and the fields that are not NULL then."""
 
 REFUSED = {
-    '{"lines": {"sku": "a"}}': ("wrong_type", f'lines: wanted {LINES}?, found OBJECT<sku: STRING> {{"sku":"a"}}'),
-    '{"lines": "a"}': ("wrong_type", f"lines: wanted {LINES}?, found STRING a"),
+    '{"lines": {"sku": "a"}}': ("wrong_type", f'lines: wanted {LINES}?, found object {{"sku": "a"}}'),
+    '{"lines": "a"}': ("wrong_type", f"lines: wanted {LINES}?, found string a"),
     '{"lines": [{"sku": "a"}, {"price": 1}]}': ("missing_field", "lines[1].sku is absent"),
-    '{"lines": [{"sku": 5}]}': ("wrong_type", "lines[0].sku: wanted string, found BIGINT 5"),
+    '{"lines": [{"sku": 5}]}': ("wrong_type", "lines[0].sku: wanted string, found number 5"),
     '{"lines": [{"sku": "a", "price": 1.005}]}': (
         "wrong_type",
-        "lines[0].price: wanted decimal(9,2)?, found DECIMAL(4,3) 1.005",
+        "lines[0].price: wanted decimal(9,2)?, found number 1.005",
     ),
     '{"lines": [{"sku": "a", "tags": ["x", true]}]}': (
         "wrong_type",
-        "lines[0].tags[1]: wanted string, found BOOLEAN true",
+        "lines[0].tags[1]: wanted string, found boolean true",
     ),
     '{"lines": [{"sku": "a"}, []]}': (
         "wrong_type",
-        f"lines[1]: wanted {LINES.removeprefix('list<').removesuffix('>')}, found ARRAY<VOID> []",
+        f"lines[1]: wanted {LINES.removeprefix('list<').removesuffix('>')}, found array []",
     ),
     '{"buyer": {}}': ("missing_field", "buyer.id is absent"),
-    '{"buyer": [1]}': ("wrong_type", "buyer: wanted struct<id: long, name: string?>?, found ARRAY<BIGINT> [1]"),
+    '{"buyer": [1]}': ("wrong_type", "buyer: wanted struct<id: long, name: string?>?, found array [1]"),
     '{"buyer": {"ID": 1}}': ("missing_field", "buyer.id is absent"),
-    '{"grid": [[1], [2147483648]]}': ("wrong_type", "grid[1][0]: wanted int, found BIGINT 2147483648"),
-    '{"grid": [1]}': ("wrong_type", "grid[0]: wanted list<int>, found BIGINT 1"),
-    '{"raw": "YQ"}': ("wrong_type", "raw: wanted binary?, found STRING YQ"),
-    '{"raw": "YR=="}': ("wrong_type", "raw: wanted binary?, found STRING YR=="),
-    '{"raw": "_-8="}': ("wrong_type", "raw: wanted binary?, found STRING _-8="),
-    '{"raw": [97]}': ("wrong_type", "raw: wanted binary?, found ARRAY<BIGINT> [97]"),
-    '{"counts": []}': ("wrong_type", "counts: wanted map<string, decimal(3,1)>?, found ARRAY<VOID> []"),
-    '{"counts": {"a": 1, "é": 0.25}}': ("wrong_type", 'counts["é"]: wanted decimal(3,1), found DECIMAL(2,2) 0.25'),
+    '{"grid": [[1], [2147483648]]}': ("wrong_type", "grid[1][0]: wanted int, found number 2147483648"),
+    '{"grid": [1]}': ("wrong_type", "grid[0]: wanted list<int>, found number 1"),
+    '{"raw": "YQ"}': ("wrong_type", "raw: wanted binary?, found string YQ"),
+    '{"raw": "YR=="}': ("wrong_type", "raw: wanted binary?, found string YR=="),
+    '{"raw": "_-8="}': ("wrong_type", "raw: wanted binary?, found string _-8="),
+    '{"raw": [97]}': ("wrong_type", "raw: wanted binary?, found array [97]"),
+    '{"counts": []}': ("wrong_type", "counts: wanted map<string, decimal(3,1)>?, found array []"),
+    '{"counts": {"a": 1, "é": 0.25}}': ("wrong_type", 'counts["é"]: wanted decimal(3,1), found number 0.25'),
     '{"nested": {"x": {"a": 1, "\\ud83d": 2}}}': (
         "undecodable",
         'nested["x"]: half of a surrogate pair, which no text holds, in \\ud83d',
@@ -89,11 +90,6 @@ REFUSED = {
     '{"payload": {"a": ["\\ud83d"]}}': (
         "undecodable",
         'payload: half of a surrogate pair, which no text holds, in {"a":["\\ud83d"]}',
-    ),
-    '{"payload": "\ufdd47"}': (
-        "undecodable",
-        "the value holds a character of U+FDD0 to U+FDD4, which cannot be read next to an exponent, an escaped "
-        "surrogate or a field of type json",
     ),
 }
 """Values that are refused, with the reason and the detail: the first part that cannot be used."""
@@ -271,12 +267,9 @@ def test_any_type_is_read_as_the_oracle_reads_it(
     texts = [json.dumps({"n": number} | value) for number, value in enumerate(given_values)]
     made = dataset(value={"fields": {"n": "int"} | {name: str(kind) for name, kind in types.items()}})
     found = decoded(spark, made, texts)
-    keeps_text = any(kind.holds("json") for kind in types.values())
     for text, value in zip(texts, given_values, strict=True):
         row = found[text]
         wanted = next((said for name, kind in types.items() if (said := problem(value[name], kind, name))), None)
-        if keeps_text and "\ufdd4" in json.dumps(value, ensure_ascii=False):  # it marks an exponent
-            wanted = "the value holds a character of U+FDD0 to U+FDD4"
         detail = row[REJECTED] and row[REJECTED]["detail"]
         assert (detail or "").startswith(wanted or ""), (text, types)
         assert (detail is None) == (wanted is None), (text, types)

@@ -201,8 +201,8 @@ def test_what_cannot_be_read_is_rejected_with_its_reason_and_its_place(
     )
     assert {name: found and (found["reason"], found["detail"]) for name, found in first.items()} == {
         "fine": None,
-        "no name": ("wrong_type", "state: wanted string, found BIGINT 77"),
-        "no name in a part": ("wrong_type", "box.size: wanted string?, found BIGINT 7"),
+        "no name": ("wrong_type", "state: wanted string, found number 77"),
+        "no name in a part": ("wrong_type", "box.size: wanted string?, found number 7"),
         "no text": ("undecodable", "the value is not UTF-8 at character 14"),
         "missing": ("missing_field", "box.n is absent"),
         "undeclared": ("unknown_schema", "value.fields does not name an_int32"),

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onefold.dataset.types import parse_type
-from onefold.spark import strict_json
-from onefold.values import expressions, text
+from onefold.values import exact, expressions, text
 
 PATTERNS = {
     "long": expressions._WHOLE_NUMBER,
@@ -22,22 +21,19 @@ PATTERNS = {
     "whole": text._WHOLE,
     "decimal": text.fits(parse_type("decimal(18,2)")),
     "timestamp": text.TIMESTAMP,
-    "finer": text._FINER,
     "date": text.DATE,
     "last zeros": text._LAST_ZEROS,
     "pg_lsn": expressions._PG_LSN,
     "hex": expressions._HEX,
     "sql server": expressions._SQL_SERVER_LSN,
-    "has exponent": strict_json._HAS_EXPONENT,
-    "exponent": strict_json._EXPONENT,
-    "parts": strict_json._PARTS,
+    "exact number": exact._NUMBER.pattern,
+    "exact timestamp": exact._TIMESTAMP.pattern,
+    "exact finer": exact._FINER.pattern,
 }
 BEFORE = {
     "double": r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z",
     "whole": r"^(-?\d+)(?:\.0+)?\Z",
     "decimal": r"^-?(?=\d)0*\d{0,16}(\.(?=\d)\d{0,2}0*)?\Z",
-    "exponent": r"(?<![\w.+-])-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+|(?<=[0-9.]{39}))(?![\w.+-])",
-    "parts": r"^-?(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,3})\Z",
 }
 """The same languages, written so that they may be tried again and again."""
 

@@ -20,7 +20,7 @@ _line _linked _log _lowered _message _message_id _name _named _new_order _null_k
 _order _other _partition _placeless _producer _producer_epoch _producer_id _quarantine _raw_headers _raw_key
 _raw_value _readable_key _reason _rejected _repeats _resent _rows _said _schema_name _scope _sequence _slot _start
 _starts _state _survivor _taken _tied _timestamp _tombstone _top _topic _true_timestamp _unreadable _value_bytes
-_value_decoded _value_object _verdict _verdict_of_batch _version _winner _within _witness _won _wrong
+_value_read _verdict _verdict_of_batch _version _winner _within _witness _won _wrong
 """
 OWN = frozenset(_NAMES.split())
 STRUCTS = ("_finding", "_order", "_other", "_producer", "_version", "_winner", "_witness")

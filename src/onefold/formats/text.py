@@ -8,11 +8,19 @@ rejects them (`onefold.values.decode`), and a record that does not loses nothing
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 BOM = "\ufeff"
 """A byte order mark, which a reader of JSON may ignore where a text begins (RFC 8259, section 8.1)."""
+
+
+MOST_BYTES = 16_000_000
+"""Bytes of a line, a key or a value that is read."""
+MOST_LEVELS = 500
+"""How deep a value that is decoded may nest: what reads deeper ones depends on the stack of a process."""
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 def line_of(data: bytes) -> str:
@@ -41,6 +49,18 @@ def text_of(data: bytes | None) -> str | None:
         return None if data is None else data.decode()
     except UnicodeDecodeError:
         return None
+
+
+def nests_too_deep(text: str) -> bool:
+    """Whether a JSON text nests deeper than `MOST_LEVELS`."""
+    if text.count("[") + text.count("{") <= MOST_LEVELS:
+        return False
+    level = 0
+    for bracket in re.finditer(r"[\[\]{}]", _STRING.sub("", text)):
+        level += 1 if bracket[0] in "[{" else -1
+        if level > MOST_LEVELS:
+            return True
+    return False
 
 
 class Number(str):

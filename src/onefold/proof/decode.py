@@ -32,13 +32,12 @@ from onefold.dataset.value_formats import VALUE_FORMATS, ValueFormat
 from onefold.dataset.writer_schema import WriterSchema
 from onefold.formats import registered_protobuf
 from onefold.formats.structured_json import FormatError
-from onefold.formats.text import BOM, Number, json_text, parse_exactly
+from onefold.formats.text import BOM, MOST_BYTES, Number, json_text, nests_too_deep, parse_exactly
 from onefold.formats.wire import MessagePlace
 from onefold.proof import avro, protobuf
 from onefold.proof.registered import Headers, name_of, reader
 from onefold.proof.registered import ReadBy as BySchema
 from onefold.records import envelope as E
-from onefold.spark.strict_json import LARGEST
 from onefold.values.decode import (
     DELETED,
     FILTERED,
@@ -218,7 +217,8 @@ def _arrow_type(kind: FieldType) -> pa.DataType:
 def _json_of(data: bytes) -> Any:
     """The JSON value of some bytes, its numbers as they are written; `_ABSENT` where they are none."""
     try:
-        return parse_exactly(data.decode().removeprefix(BOM))
+        text = data.decode().removeprefix(BOM)
+        return _ABSENT if nests_too_deep(text) else parse_exactly(text)
     except ValueError:  # UnicodeDecodeError is one
         return _ABSENT
 
@@ -354,7 +354,7 @@ def fields_of(
     """
     if data is None:
         return {}, []
-    value = (read or _json_of)(data) if len(data) <= LARGEST else _ABSENT
+    value = (read or _json_of)(data) if len(data) <= MOST_BYTES else _ABSENT
     if not isinstance(value, dict):
         return {}, [_VALUE]
     row, faults = {}, [] if known is None or known.issuperset(value) else [_UNKNOWN]

@@ -6,7 +6,6 @@ How bytes become fields is the format's (`onefold.values.format`); all else is t
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -175,17 +174,12 @@ def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str])
     delete no field but the filter's is judged, and none need be there."""
     filter_fields = {path.name for path in _filter_paths(dataset) if path.root != "schema"}
 
-    def problem(name: str) -> Column:
-        kind, keyed = dataset.fields[name], name in dataset.keyed_fields
-        value = F.col(_GIVEN.format(name) if keyed else name)
-        return reader.problem(name, replace(kind, nullable=True) if keyed else kind, value)
-
     def problem_of_filter(name: str) -> Column:
-        found = problem(name)
+        found = reader.problem(name)
         return F.when(~F.col(DELETED) | (found["reason"] != Reason.MISSING_FIELD), found)
 
     asked = [problem_of_filter(name) for name in dataset.fields if name in filter_fields]
-    others = [problem(name) for name in dataset.fields if name not in {*filter_fields, *forgiven}]
+    others = [reader.problem(name) for name in dataset.fields if name not in {*filter_fields, *forgiven}]
     if dataset.value.schema_changes == "quarantine":
         others.append(_unknown(reader.unknown_names()))
     none = F.lit(None).cast(REJECTED_TYPE)

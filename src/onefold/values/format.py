@@ -13,7 +13,6 @@ from pyspark.sql import Column, DataFrame
 
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import Path
-from onefold.dataset.types import FieldType
 
 SCHEMA_NAME = "_schema_name"
 """Where an expression asks for `schema.name`: the name of the schema that the value was written by; null where that is
@@ -42,8 +41,9 @@ class ReadsValues(Protocol):
     def field(self, name: str) -> Column:
         """A field as its declared type, exactly; null where the record has none, or none of that type."""
 
-    def problem(self, name: str, kind: FieldType, value: Column) -> Column:
-        """Why a field cannot be used as `kind`, a `REJECTED_TYPE` struct; null where it can. `value`: its `field`."""
+    def problem(self, name: str) -> Column:
+        """Why a field cannot be used, a `REJECTED_TYPE` struct; null where it can. One that the key has, too, may be
+        absent."""
 
     def is_usable(self) -> Column:
         """Whether the value is one record with fields."""

@@ -13,7 +13,8 @@ from onefold.dataset.writer_schema import WriterSchema
 from onefold.formats.wire import MessagePlace
 from onefold.records import envelope as E
 from onefold.values import messages
-from onefold.values.registered import Read, decoder, header_of
+from onefold.values.python import Read, ToJson, header_of
+from onefold.values.registered import decoder
 
 _SHORT = 64
 """Bytes of a value that is looked at for the word null."""
@@ -22,7 +23,7 @@ _SHORT = 64
 class ValueReader(messages.MessageValues):
     """`onefold.values.format.ReadsValues` for one JSON object a value."""
 
-    def decoder(self, dataset: Dataset) -> Callable[[Column], Column]:
+    def decoder(self, dataset: Dataset) -> Callable[[], ToJson]:
         """The JSON behind the id."""
         return decoder(dataset, "value", _as_it_is, bare=bytes)
 
@@ -38,7 +39,7 @@ class ValueReader(messages.MessageValues):
 class KeyReader(messages.MessageKeys):
     """`onefold.values.format.ReadsKeys` for one JSON value a key."""
 
-    def decoder(self, dataset: Dataset) -> Callable[[Column], Column]:
+    def decoder(self, dataset: Dataset) -> Callable[[], ToJson]:
         """The JSON behind the id."""
         return decoder(dataset, "key", _as_it_is, bare=bytes)
 

@@ -13,11 +13,11 @@ from onefold.dataset import Dataset
 from onefold.dataset.expressions import Path
 from onefold.records import envelope as E
 from onefold.values import json
-from onefold.values.format import LEFT_UNREAD
-from onefold.values.rejection import rejected
+from onefold.values.columns import Fields
+from onefold.values.python import ToJson, decoded, fields_of
 
-_VALUE, _KEY = "_value_decoded", "_key_decoded"
-"""struct<json: binary, problem: string, reason: string> of a message (`onefold.values.registered.DECODED`)."""
+_KEY = "_key_decoded"
+"""The key as JSON (`onefold.values.python.DECODED`)."""
 
 
 def never() -> Column:
@@ -28,34 +28,13 @@ def never() -> Column:
 class MessageValues(json.ValueReader, ABC):
     """`onefold.values.format.ReadsValues` for one message a value."""
 
-    def __init__(self, dataset: Dataset) -> None:
-        super().__init__(dataset)
-        self._dataset = dataset
-
     @abstractmethod
-    def decoder(self, dataset: Dataset) -> Callable[[Column], Column]:
-        """A function of a column of messages that gives `DECODED`."""
+    def decoder(self, dataset: Dataset) -> Callable[[], ToJson]:
+        """What makes, once a task, what turns messages into JSON."""
 
-    @property
-    def json(self) -> Column:
-        """The record as JSON."""
-        return F.col(_VALUE)["json"]
-
-    @property
-    def scratch(self) -> list[str]:
-        """What was decoded, too."""
-        return [_VALUE, *super().scratch]
-
-    def opened(self, records: DataFrame) -> DataFrame:
-        """With the record as JSON, and its fields."""
-        data = F.col(E.VALUE_BYTES)
-        wanted = F.when(~F.col(LEFT_UNREAD), data) if LEFT_UNREAD in records.columns else data
-        return super().opened(records.withColumn(_VALUE, self.decoder(self._dataset)(wanted)))
-
-    def unusable(self) -> Column:
-        """Why the value is not exactly one record of its schema."""
-        problem, reason = F.col(_VALUE)["problem"], F.col(_VALUE)["reason"]
-        return F.when(problem.isNotNull(), rejected(reason, problem)).otherwise(super().unusable())
+    def read(self, values: Column) -> Column:
+        """The JSON of each message is read by the rules of JSON."""
+        return fields_of(values, Fields.of(self.dataset), "value", self.decoder(self.dataset))
 
 
 class MessageKeys(json.KeyReader, ABC):
@@ -66,8 +45,8 @@ class MessageKeys(json.KeyReader, ABC):
         self._dataset = dataset
 
     @abstractmethod
-    def decoder(self, dataset: Dataset) -> Callable[[Column], Column]:
-        """A function of a column of messages that gives `DECODED`."""
+    def decoder(self, dataset: Dataset) -> Callable[[], ToJson]:
+        """What makes, once a task, what turns messages into JSON."""
 
     @property
     def json(self) -> Column:
@@ -76,7 +55,7 @@ class MessageKeys(json.KeyReader, ABC):
 
     def opened(self, records: DataFrame) -> DataFrame:
         """With the key as JSON, as VARIANT and as text."""
-        return super().opened(records.withColumn(_KEY, self.decoder(self._dataset)(F.col(E.KEY_BYTES))))
+        return super().opened(records.withColumn(_KEY, decoded(F.col(E.KEY_BYTES), "key", self.decoder(self._dataset))))
 
     def unreadable(self, path: Path) -> Column:
         """Why the key, or a part of it, cannot be read."""

@@ -13,13 +13,13 @@ from onefold.formats import registered_protobuf
 from onefold.formats.protobuf import message_reader
 from onefold.formats.wire import MessagePlace
 from onefold.values import messages, registered, schema_file
-from onefold.values.registered import Read
+from onefold.values.python import Read, ToJson
 
 
 class ValueReader(messages.MessageValues):
     """`onefold.values.format.ReadsValues` for one Protobuf message a value."""
 
-    def decoder(self, dataset: Dataset) -> Callable[[Column], Column]:
+    def decoder(self, dataset: Dataset) -> Callable[[], ToJson]:
         """By the schema that the file or the message names."""
         return _decoder(dataset, "value", dataset.read_fields)
 
@@ -31,12 +31,12 @@ class ValueReader(messages.MessageValues):
 class KeyReader(messages.MessageKeys):
     """`onefold.values.format.ReadsKeys` for one Protobuf message a key."""
 
-    def decoder(self, dataset: Dataset) -> Callable[[Column], Column]:
+    def decoder(self, dataset: Dataset) -> Callable[[], ToJson]:
         """By the schema that the file or the message names."""
         return _decoder(dataset, "key", {})
 
 
-def _decoder(dataset: Dataset, section: str, fields: Mapping[str, FieldType]) -> Callable[[Column], Column]:
+def _decoder(dataset: Dataset, section: str, fields: Mapping[str, FieldType]) -> Callable[[], ToJson]:
     if section not in dataset.registries:
         return schema_file.decoder(dataset, section, fields, message_reader)
     compiled = registered_protobuf.described(dataset.writer_schemas.get(section, {}))

@@ -6,40 +6,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
 from onefold.dataset import Dataset
 from onefold.dataset.value_formats import ValueFormat
 from onefold.dataset.writer_schema import SchemaType, WriterSchema
 from onefold.formats import registered_protobuf
 from onefold.formats.avro import full_name
-from onefold.formats.structured_json import FormatError, TooLargeError
+from onefold.formats.structured_json import FormatError
 from onefold.formats.wire import (
     PREFIX,
     Header,
     IdSpace,
     MessagePlace,
     SchemaId,
-    header_names,
     message_place,
     payload,
     schema_id,
 )
 from onefold.records import envelope as E
+from onefold.values.columns import Json
+from onefold.values.python import Read, ToJson, json_by, text_of
 from onefold.vocabulary import Reason
 
-Read = Callable[[bytes], bytes]
-"""The bytes of a message to JSON that says the same; FormatError: they are no message of the schema."""
-DECODED = "struct<json: binary, problem: string, reason: string>"
-"""A message: its JSON, or why there is none; null of a null."""
-ARROW = pa.struct([("json", pa.binary()), ("problem", pa.string()), ("reason", pa.string())])
 MOST_NAMED = 10_000
 """Schemas of a batch, at most: bytes that are no message may name any number."""
 _MOST_READERS = 1_000
@@ -59,12 +53,6 @@ class UnknownSchemaError(Exception):
     """Nothing is known of the schema that a message names."""
 
 
-def header_of(section: str) -> Column:
-    """struct<key: string, value: binary>: the last header that names the schema of a section; null: there is none."""
-    named = F.filter(E.HEADERS, lambda header: header.key.isin(*header_names(section)))
-    return F.get(named, F.size(named) - 1)
-
-
 def ids_named(records: DataFrame, dataset: Dataset) -> dict[str, list[SchemaId]]:
     """The schemas that the records of a batch name, by section of the dataset file that has a registry, those of the
     most records first, and at most `MOST_NAMED`. Looks at the first bytes of a key and a value only; of what is no
@@ -74,7 +62,7 @@ def ids_named(records: DataFrame, dataset: Dataset) -> dict[str, list[SchemaId]]
     read = records.where(counts & F.col(E.UNREADABLE).isNull())
     first = {section: F.substring(_BYTES[section], 1, PREFIX) for section in sections}
     names = [
-        F.struct(F.lit(section).alias("section"), _name(dataset, section)(first[section]).alias("id"))
+        F.struct(F.lit(section).alias("section"), _name(first[section], dataset, section).alias("id"))
         for section in sections
     ]
     named = read.select(F.explode(F.array(*names)).alias("named")).select("named.*").where("id IS NOT NULL")
@@ -99,8 +87,8 @@ def _space(dataset: Dataset, section: str) -> IdSpace | None:
     return IdSpace(registry.ids) if registry and registry.ids else None
 
 
-def _name(dataset: Dataset, section: str) -> Callable[[Column], Column]:
-    """A function of a column of messages, or of their first bytes, that gives the id that each names; null: none."""
+def _name(data: Column, dataset: Dataset, section: str) -> Column:
+    """The id that each of some messages names, by their first bytes; null: none."""
     space, places = _space(dataset, section), _has_places(dataset, section)
 
     def name(data: bytes | None, header: Header | None) -> str | None:
@@ -111,7 +99,7 @@ def _name(dataset: Dataset, section: str) -> Callable[[Column], Column]:
         except FormatError:
             return None
 
-    return _of_messages(section, name, "string", pa.string())
+    return text_of(data, section, lambda: name)
 
 
 def name_of_schema(dataset: Dataset) -> Column:
@@ -141,7 +129,7 @@ def name_of_schema(dataset: Dataset) -> Column:
         return name
 
     first = F.substring(E.VALUE_BYTES, 1, _START if places else PREFIX)
-    return _of_messages("value", made, "string", pa.string(), is_factory=True)(first)
+    return text_of(first, "value", made)
 
 
 def _named(schema: WriterSchema, of_format: str) -> str | None:
@@ -161,10 +149,8 @@ class ReaderOf(Protocol):
         """The reader by a schema, by its id and, of several messages that it has, the place."""
 
 
-def decoder(
-    dataset: Dataset, section: str, reader_of: ReaderOf, *, bare: Read | None = None
-) -> Callable[[Column], Column]:
-    """A function of a column of messages that gives `DECODED`, each message by the schema that it names.
+def decoder(dataset: Dataset, section: str, reader_of: ReaderOf, *, bare: Read | None = None) -> Callable[[], ToJson]:
+    """What makes, once a task, what turns messages into JSON, each by the schema that it names.
 
     Args:
         dataset: with the schemas that are known (`writer_schemas`).
@@ -177,7 +163,7 @@ def decoder(
     registry, space = dataset.registries.get(section), _space(dataset, section)
     places, expected = _has_places(dataset, section), _TYPES[_format(dataset, section)]
 
-    def made() -> Callable[[bytes | None, Header | None], dict[str, Any] | None]:
+    def made() -> ToJson:
         @lru_cache(maxsize=_MOST_READERS)
         def reader(name: str, place: MessagePlace) -> Read | FormatError:
             schema = schemas[name]
@@ -204,40 +190,12 @@ def decoder(
                 raise by
             return by(message)
 
-        def decode(data: bytes | None, header: Header | None) -> dict[str, Any] | None:
-            if data is None:
-                return None
+        def to_json(data: bytes | None, header: Header | None) -> Json:
             try:
-                return {"json": read(data, header), "problem": None, "reason": None}
+                return None if data is None else json_by(lambda message: read(message, header), data)
             except UnknownSchemaError as error:
-                return {"json": None, "problem": str(error), "reason": Reason.SCHEMA_NOT_FOUND.value}
-            except TooLargeError as error:
-                return {"json": None, "problem": str(error), "reason": Reason.TOO_LARGE.value}
-            except FormatError as error:
-                return {"json": None, "problem": str(error), "reason": Reason.UNDECODABLE.value}
+                return Reason.SCHEMA_NOT_FOUND.value, str(error)
 
-        return decode
+        return to_json
 
-    return _of_messages(section, made, DECODED, ARROW, is_factory=True)
-
-
-def _of_messages(
-    section: str, of: Callable[..., Any], sql: str, arrow: pa.DataType, *, is_factory: bool = False
-) -> Callable[[Column], Column]:
-    """A function of a column of messages, by Python over Arrow batches: `of` takes the bytes and the header that names
-    their schema; with `is_factory` it makes, once a task, what does."""
-
-    def run(batches: Iterable[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
-        each = of() if is_factory else of
-        for data, names, values in batches:
-            rows = zip(data.to_pylist(), names.to_pylist(), values.to_pylist(), strict=True)
-            yield pa.array([each(bytes_, Header(name, value) if name else None) for bytes_, name, value in rows], arrow)
-
-    function: Any = arrow_udf(run, sql, ArrowUDFType.SCALAR_ITER)
-
-    def column(data: Column) -> Column:
-        header = header_of(section)
-        found: Column = function(data, header["key"], header["value"])
-        return found
-
-    return column
+    return made

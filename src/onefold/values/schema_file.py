@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
-
-import pyarrow as pa
-from pyspark.sql import Column
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from collections.abc import Callable, Mapping
 
 from onefold.dataset import Dataset
 from onefold.dataset.types import FieldType
 from onefold.errors import UsageError
-from onefold.formats.structured_json import FormatError, TooLargeError
-from onefold.values.registered import ARROW, DECODED, Read
-from onefold.vocabulary import Reason
+from onefold.formats.structured_json import FormatError
+from onefold.formats.wire import Header
+from onefold.values.columns import Json
+from onefold.values.python import Read, ToJson, json_by
 
 ReaderOf = Callable[[str, Mapping[str, FieldType]], Read]
 """The text of a schema and the declared fields to what reads messages."""
@@ -22,8 +18,8 @@ ReaderOf = Callable[[str, Mapping[str, FieldType]], Read]
 
 def decoder(
     dataset: Dataset, section: str, fields: Mapping[str, FieldType], reader_of: ReaderOf
-) -> Callable[[Column], Column]:
-    """A function of a column of messages that gives `DECODED`, decoding Arrow batches in Python.
+) -> Callable[[], ToJson]:
+    """What makes, once a task, what turns messages into JSON.
 
     Raises:
         UsageError: messages of the schema cannot be read.
@@ -35,22 +31,13 @@ def decoder(
         file = dataset.schema_files[section]
         raise UsageError(f"{dataset.name}: {section}.schema {file}: {error}. Nothing was changed.") from None
 
-    def decode(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
+    def made() -> ToJson:
         read = reader_of(schema, fields)
-        for batch in batches:
-            yield pa.array([_decoded(read, data) for data in batch.to_pylist()], ARROW)
 
-    function: Any = arrow_udf(decode, DECODED, ArrowUDFType.SCALAR_ITER)
-    by_column: Callable[[Column], Column] = function
-    return by_column
+        def to_json(data: bytes | None, header: Header | None) -> Json:
+            del header  # the file names the schema
+            return None if data is None else json_by(read, data)
 
+        return to_json
 
-def _decoded(read: Read, data: bytes | None) -> dict[str, Any] | None:
-    if data is None:
-        return None
-    try:
-        return {"json": read(data), "problem": None, "reason": None}
-    except TooLargeError as error:
-        return {"json": None, "problem": str(error), "reason": Reason.TOO_LARGE.value}
-    except FormatError as error:
-        return {"json": None, "problem": str(error), "reason": Reason.UNDECODABLE.value}
+    return made

@@ -16,13 +16,10 @@ _TO_MINUTES = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
 TIMESTAMP = rf"{_TO_MINUTES}(:\d\d(\.(\d{{1,6}}|\d{{6}}0{{1,3}}))?)?{_ZONE}"
 """Text that is a timestamp: a cast alone would take less of one, and put today's date before a time. Behind the
 microseconds there may be zeros."""
-_FINER = rf"{_TO_MINUTES}:\d\d\.\d{{6}}(\d{{1,3}}){_ZONE}"
 DATE = r"^\d{4}-\d\d-\d\d\z"  # not $, which a line's end may follow
 _FEW = 100
 """Letters of a number that are cast as they are."""
 _LAST_ZEROS = r"(?<!0)0++\z"
-BASE64 = r"^[A-Za-z0-9+/]*+(?:(?<=[AQgw])==|(?<=[AEIMQUYcgkosw048])=)?\z"
-"""Letters of Base64; how many there are is asked next to it."""
 _DAYS = (-719_162, 2_932_896)
 """0001-01-01 and 9999-12-31, in days since 1970."""
 _PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
@@ -71,12 +68,6 @@ def timestamp(text: Column) -> Column:
     return F.when(text.rlike(TIMESTAMP), F.regexp_replace(seconds, r"(\.\d{6})0++", "$1").try_cast("timestamp"))
 
 
-def binary(text: Column) -> Column:
-    """Base64 (RFC 4648, section 4, with its padding) as bytes; null where the text is none, or has bits that say
-    nothing."""
-    return F.when((F.length(text) % 4 == 0) & text.rlike(BASE64), F.unbase64(text))
-
-
 def date(text: Column) -> Column:
     """Text as a date; null where it is none."""
     return F.when(text.rlike(DATE), text.try_cast("date"))
@@ -93,14 +84,3 @@ def since_1970(count: Column, kind: FieldType) -> Column:
         count = F.call_function("div", F.when(count % 1000 == 0, count), F.lit(1000))
     made = {"seconds": F.timestamp_seconds, "millis": F.timestamp_millis}
     return made.get(kind.unit, F.timestamp_micros)(count)
-
-
-def too_fine(text: Column, kind: FieldType) -> Column:
-    """What is finer than microseconds in a time that cannot be read, for people; null where nothing is."""
-    if kind.unit == "nanos":
-        left = F.abs(whole(text, "bigint") % 1000)
-        return F.when(left > 0, F.concat(F.lit("it has nanoseconds behind the microseconds: "), left.cast("string")))
-    if kind.name != "timestamp" or kind.unit:
-        return F.lit(None).cast("string")
-    behind = F.regexp_extract(text, _FINER, 1)
-    return F.when(text.rlike(_FINER), F.concat(F.lit("it has digits behind the microseconds: "), behind))

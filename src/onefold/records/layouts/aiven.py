@@ -12,12 +12,12 @@ from pyspark.sql import functions as F
 from onefold.dataset.layouts.aiven import Encoding
 from onefold.dataset.source import Origin
 from onefold.formats.aiven import Line, read_line
+from onefold.formats.text import MOST_BYTES
 from onefold.kafka.batch_records import HEADERS
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
 from onefold.records.landed_objects import check_packed, count_lines, literal
 from onefold.records.layouts import LandedBatch, LayoutReader
-from onefold.spark.strict_json import LARGEST
 
 _READ = (
     "file string, line binary, offset long, timestamp long, key binary, value binary, "
@@ -85,8 +85,8 @@ def _reader(encoding: Encoding) -> Any:
 
 
 def _read_line(line: bytes, encoding: Encoding) -> Line:
-    if len(line) > LARGEST:
-        return Line(problem=f"the line has more than {LARGEST:,} bytes")
+    if len(line) > MOST_BYTES:
+        return Line(problem=f"the line has more than {MOST_BYTES:,} bytes")
     return read_line(line, encoding)
 
 

@@ -1,0 +1,151 @@
+"""Lines of `kcat -J`: a JSON object a record, with its position, and with key, payload and headers as strings.
+
+kcat prints bytes as they are (its json.c), so a key or payload that is no UTF-8 is bytes that are none, in a line of
+JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from onefold.formats.text import (
+    MOST_BYTES,
+    Number,
+    bytes_of,
+    header_of,
+    json_text,
+    line_of,
+    nests_too_deep,
+    parse_exactly,
+)
+
+_LONGEST = 300
+"""Characters of kcat's own error that are kept; the line has them all."""
+_NO_LINE = "not a line of kcat -J with topic, partition and offset"
+_INT, _LONG = 1 << 31, 1 << 63
+Headers = list[dict[str, Any]]
+"""Each `{"key": str, "value": bytes or None}`, in their order."""
+
+
+class Line(msgspec.Struct, frozen=True):  # a dataclass costs more to make than a line to decode
+    """What one line says. `problem`: why it is no record; then all that can be read is there."""
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    timestamp: int | None = None
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers | None = None
+    """None: they cannot be read."""
+    problem: str | None = None
+
+
+class _Plain(msgspec.Struct):
+    """A line as kcat prints nearly all."""
+
+    topic: str
+    partition: Annotated[int, Meta(ge=-_INT, lt=_INT)]
+    offset: Annotated[int, Meta(ge=-_LONG, le=_LONG - 1)]
+    payload: str | None
+    key: str | None = None
+    ts: Annotated[int, Meta(ge=-_LONG, le=_LONG - 1)] | None = None
+    headers: list[str | None] | None = None
+    key_error: None = None
+    payload_error: None = None
+
+
+_decode = msgspec.json.Decoder(_Plain).decode
+
+
+def read_line(line: bytes) -> Line:
+    """One line as a record."""
+    if len(line) > MOST_BYTES:
+        return Line(problem=f"the line has more than {MOST_BYTES:,} bytes")
+    try:
+        line.decode()  # msgspec does not look at what it skips
+        plain = _decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _read_exactly(line)
+    given = plain.headers
+    if given and None in given[::2]:
+        return _read_exactly(line)
+    return Line(
+        plain.topic,
+        plain.partition,
+        plain.offset,
+        plain.ts,
+        _bytes(plain.key),
+        _bytes(plain.payload),
+        [{"key": name, "value": _bytes(value)} for name, value in _pairs(given)] if given else [],
+    )
+
+
+def _read_exactly(line: bytes) -> Line:
+    text = line_of(line)
+    try:
+        found = None if nests_too_deep(text) else parse_exactly(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        return Line(problem=_NO_LINE)
+    topic, partition, offset = (
+        found.get("topic"),
+        _whole(found.get("partition"), _INT),
+        _whole(found.get("offset"), _LONG),
+    )
+    if partition is None or offset is None or not _is_text(topic):
+        return Line(problem=_NO_LINE)
+    place = (topic, partition, offset, _whole(found.get("ts"), _LONG))
+    for part in ("payload", "key"):
+        if (error := found.get(f"{part}_error")) is not None:
+            said = _shown(error if isinstance(error, str) else json_text(error))[:_LONGEST]
+            return Line(*place, problem=f"kcat could not decode the {part}: {said}")
+    key, payload = found.get("key"), found.get("payload")
+    if "payload" not in found or not all(part is None or _is_string(part) for part in (key, payload)):
+        return Line(*place, problem="payload and key of a line of kcat -J are strings or null")
+    return Line(*place, _bytes(key), _bytes(payload), _headers(found.get("headers")))
+
+
+def _headers(given: Any) -> Headers | None:
+    """kcat's flat list [name, value, name, value, …], or its map of names and values."""
+    if given is None:
+        return []
+    pairs = given.items() if isinstance(given, dict) else _pairs(given) if isinstance(given, list) else None
+    return None if pairs is None else [{"key": _name(name), "value": header_of(value)} for name, value in pairs]
+
+
+def _pairs(flat: list[Any]) -> Any:
+    return zip(flat[::2], flat[1::2], strict=False)
+
+
+def _name(given: Any) -> str:
+    """A header's name; bytes that are no text are a name that no dataset file says."""
+    return _shown(given if isinstance(given, str) else json_text(given))
+
+
+def _shown(text: str) -> str:
+    return bytes_of(text).decode("utf-8", "replace")
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else bytes_of(text)
+
+
+def _whole(given: Any, end: int) -> int | None:
+    """A whole number below an end, and not less than minus that."""
+    if not isinstance(given, Number) or len(given) > len(str(end)) + 1 or not given.removeprefix("-").isdigit():
+        return None
+    return number if -end <= (number := int(given)) < end else None
+
+
+def _is_string(given: Any) -> bool:
+    return isinstance(given, str) and not isinstance(given, Number)
+
+
+def _is_text(given: Any) -> bool:
+    """Whether it is a string that UTF-8 can hold."""
+    return _is_string(given) and _shown(given) == given

@@ -1,0 +1,549 @@
+"""JSON values to columns of declared fields, an Arrow batch at a time.
+
+Each record goes the fast way first: msgspec decodes it by the declared types, and Arrow turns whole columns of decimals
+and times into theirs. The fast way takes a record only where it needs no judgement. All others, those with a problem
+among them, go the exact way (`onefold.values.exact`), one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Annotated, Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from onefold.dataset import Dataset
+from onefold.dataset.names import Place
+from onefold.dataset.types import FieldType
+from onefold.formats.text import BOM, MOST_BYTES, MOST_LEVELS, nests_too_deep, parse_exactly
+from onefold.instants import FIRST, LAST
+from onefold.values.exact import ABSENT, DAYS, LARGEST, PER_SECOND, ProblemError, shown, typed
+from onefold.vocabulary import Reason
+
+FIELDS, PROBLEMS, UNUSABLE, UNKNOWN = "fields", "problems", "unusable", "unknown"
+"""The parts of what is read of a value: its declared fields (`f0`, `f1`, … in their order); by name, what is wrong with
+fields; what is wrong with the value as a whole; and the names at its top that the file does not know."""
+_PROBLEM = pa.struct([("reason", pa.string()), ("detail", pa.string())])
+_EXACT_DOUBLES = 2.0**53
+"""Below it a double holds every whole number."""
+_SURE_INSTANT = (
+    r"^[12]\d{3}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-](0\d|1[0-7]):[0-5]\d)$",
+    r"^[12]\d{3}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?$",
+)
+"""Texts that Arrow reads as an instant just as the exact way does, with a zone and without one."""
+_SURE_DATE = r"^[12]\d{3}-\d\d-\d\d$"
+Json = bytes | tuple[str, str] | None
+"""The JSON of a value, a (reason, detail) why there is none, or None of a null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What is read of the values of a dataset."""
+
+    kinds: Mapping[str, FieldType]
+    """The declared fields. One that the key has, too, may be absent."""
+    places: Mapping[str, Sequence[Place]]
+    """Where a value has each field; the first place that is there counts."""
+    defaults: Mapping[str, str]
+    """What absent fields are, as JSON."""
+    known: frozenset[str] | None
+    """The names that a value may have at its top; None: any."""
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Fields:
+        """Those of a dataset."""
+        keyed = dataset.keyed_fields
+        kinds = {name: replace(kind, nullable=True) if name in keyed else kind for name, kind in dataset.fields.items()}
+        known = frozenset(dataset.read_fields) if dataset.value.schema_changes == "quarantine" else None
+        return cls(kinds, dataset.read_places, dataset.defaults, known)
+
+    @property
+    def ddl(self) -> str:
+        """The type of what `reader` gives, in Spark SQL's spelling."""
+        given = ",".join(f"f{number}:{kind.sql}" for number, kind in enumerate(self.kinds.values()))
+        problem = "struct<reason:string,detail:string>"
+        return (
+            f"struct<{FIELDS}:struct<{given}>,{PROBLEMS}:map<string,{problem}>,{UNUSABLE}:{problem},"
+            f"{UNKNOWN}:array<string>>"
+        )
+
+
+def reader(fields: Fields) -> Callable[[list[Json]], pa.StructArray]:
+    """What reads a batch of values: a struct of `FIELDS`, `PROBLEMS`, `UNUSABLE` and `UNKNOWN` each; null of a null."""
+    fast, exact = _Fast(fields), _Exact(fields)
+    types = [_arrow_type(kind) for kind in fields.kinds.values()]
+
+    def read(values: list[Json]) -> pa.StructArray:
+        columns, odd = fast.columns(values)
+        given = [exact.read(values[number]) for number in odd]
+        if odd:
+            slow = [pa.array([row.values[at] for row in given], kind) for at, kind in enumerate(types)]
+            order = _places_of(len(values), odd)
+            columns = [pa.concat_arrays([quick, more]).take(order) for quick, more in zip(columns, slow, strict=True)]
+        parts = {
+            FIELDS: pa.StructArray.from_arrays(columns, fields=[pa.field(f"f{n}", t) for n, t in enumerate(types)]),
+            PROBLEMS: _sparse(len(values), odd, [row.problems for row in given], pa.map_(pa.string(), _PROBLEM)),
+            UNUSABLE: _sparse(len(values), odd, [row.unusable for row in given], _PROBLEM),
+            UNKNOWN: _sparse(len(values), odd, [row.unknown for row in given], pa.list_(pa.string())),
+        }
+        nulls = pa.array([value is None for value in values], pa.bool_())
+        named = [pa.field(name, part.type) for name, part in parts.items()]
+        return pa.StructArray.from_arrays(list(parts.values()), fields=named, mask=nulls)
+
+    return read
+
+
+def _sparse(size: int, odd: list[int], given: list[Any], kind: pa.DataType) -> pa.Array:
+    """A column that is null but at the places `odd`."""
+    return pa.concat_arrays([pa.nulls(size, kind), pa.array(given, kind)]).take(_places_of(size, odd))
+
+
+def _places_of(size: int, odd: list[int]) -> pa.Array:
+    """Where each row is, when those at the places `odd` come again behind all rows."""
+    places = list(range(size))
+    for number, at in enumerate(odd):
+        places[at] = size + number
+    return pa.array(places, pa.int64())
+
+
+def _arrow_type(kind: FieldType) -> pa.DataType:
+    match kind.name:
+        case "list":
+            assert kind.item
+            return pa.list_(_arrow_type(kind.item))
+        case "map":
+            assert kind.item
+            return pa.map_(pa.string(), _arrow_type(kind.item))
+        case "struct":
+            return pa.struct([(name, _arrow_type(of)) for name, of in kind.fields])
+        case "decimal":
+            return pa.decimal128(kind.precision, kind.scale)
+        case "timestamp":
+            return pa.timestamp("us", "UTC")
+        case _:
+            return _ARROW[kind.name]
+
+
+_ARROW = {
+    "string": pa.string(),
+    "json": pa.string(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "binary": pa.binary(),
+}
+
+
+# The exact way: one record, with reasons.
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    values: list[Any]
+    problems: dict[str, dict[str, str]] | None = None
+    unusable: dict[str, str] | None = None
+    unknown: list[str] | None = None
+
+
+class _Exact:
+    def __init__(self, fields: Fields) -> None:
+        self._fields = fields
+        self._none = [None] * len(fields.kinds)
+        self._defaults = {name: parse_exactly(text) for name, text in fields.defaults.items()}
+
+    def read(self, value: Json) -> _Row:
+        """The fields of a value, and what is wrong."""
+        try:
+            found = _object_of(value)
+        except ProblemError as problem:
+            return _Row(self._none, unusable=_said(problem))
+        known = self._fields.known
+        unknown = None if known is None else [shown(name) for name in found if name not in known]
+        values, problems = [], {}
+        for name, kind in self._fields.kinds.items():
+            try:
+                values.append(typed(self._at_its_place(found, name), kind))
+            except ProblemError as problem:
+                values.append(None)
+                problems[name] = _said(problem.within(name))
+        return _Row(values, problems or None, unknown=unknown)
+
+    def _at_its_place(self, found: Any, name: str) -> Any:
+        given = (_below(found, place) for place in self._fields.places[name])
+        return next((value for value in given if value is not ABSENT), self._defaults.get(name, ABSENT))
+
+
+def _said(problem: ProblemError) -> dict[str, str]:
+    return {"reason": problem.reason.value, "detail": problem.detail}
+
+
+def _below(value: Any, place: Iterable[str]) -> Any:
+    """What lies below an object; `ABSENT` where there is nothing."""
+    for name in place:
+        if not isinstance(value, dict) or name not in value:
+            return ABSENT
+        value = value[name]
+    return value
+
+
+def _object_of(value: Json) -> dict[str, Any]:
+    """The object that a value is.
+
+    Raises:
+        ProblemError: it is none.
+    """
+    if isinstance(value, tuple):
+        raise ProblemError(Reason(value[0]), value[1])
+    assert value is not None
+    try:
+        text = value.decode()
+    except UnicodeDecodeError as error:
+        place = len(value[: error.start].decode()) + 1
+        raise ProblemError(Reason.UNDECODABLE, f"the value is not UTF-8 at character {place}") from None
+    if len(value) > MOST_BYTES:
+        most = f"the value has {len(value):,} bytes, at most {MOST_BYTES:,} can be read"
+        raise ProblemError(Reason.TOO_LARGE, most)
+    text = text.removeprefix(BOM)
+    if not text.strip(" "):
+        raise ProblemError(Reason.UNDECODABLE, "the value is empty")
+    if nests_too_deep(text):
+        raise ProblemError(Reason.UNDECODABLE, f"the value nests deeper than {MOST_LEVELS} levels")
+    try:
+        found = parse_exactly(text)
+    except ValueError:
+        raise ProblemError(Reason.UNDECODABLE, "the value is not one JSON value") from None
+    if not isinstance(found, dict):
+        raise ProblemError(Reason.WRONG_TYPE, "the value is no JSON object")
+    return found
+
+
+# The fast way: whole columns.
+
+
+class _Fast:
+    """Decodes what needs no judgement; nothing at all where two fields are read from one place, or from a place in
+    another's."""
+
+    def __init__(self, fields: Fields) -> None:
+        self._kinds = list(fields.kinds.values())
+        self._fields = fields
+        tree = _Tree.of(fields)
+        self._decode = msgspec.json.Decoder(tree.struct(fields.known is not None)).decode if tree else None
+        if tree:
+            self._readers = [_getter(tree, fields, name) for name in fields.kinds]
+            self._columns = [_column_of(kind) for kind in self._kinds]
+
+    def columns(self, values: list[Json]) -> tuple[list[pa.Array], list[int]]:
+        """A column a field, and the places of the records that have to go the exact way, in order. What the columns
+        have there counts for nothing."""
+        odd = {number for number, value in enumerate(values) if isinstance(value, tuple)}
+        if self._decode is None:
+            odd |= {number for number, value in enumerate(values) if value is not None}
+            return [pa.nulls(len(values), _arrow_type(kind)) for kind in self._kinds], sorted(odd)
+        records: list[Any] = [None] * len(values)
+        decode, is_text = self._decode, _are_text(values)
+        for number, value in enumerate(values):
+            if value.__class__ is bytes:
+                try:
+                    if (is_text or _is_text(value)) and _is_small(value):
+                        records[number] = decode(value)
+                        continue
+                except (msgspec.MsgspecError, RecursionError):
+                    pass
+                odd.add(number)
+        columns = []
+        for get, column in zip(self._readers, self._columns, strict=True):
+            given = [None if record is None else get(record) for record in records]
+            if UNSET in given:
+                missing = [number for number, value in enumerate(given) if value is UNSET]
+                odd.update(missing)
+                for number in missing:
+                    given[number] = None
+            made, refused = column(given)
+            columns.append(made)
+            odd.update(refused)
+        return columns, sorted(odd)
+
+
+def _are_text(values: list[Json]) -> bool:
+    """Whether all are UTF-8: msgspec does not look at what it skips."""
+    try:
+        pa.array([value if isinstance(value, bytes) else None for value in values], pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _is_small(value: bytes) -> bool:
+    """Whether it needs no look at how large it is, and how deep it nests."""
+    size = len(value)
+    return size <= MOST_LEVELS or (size <= MOST_BYTES and value.count(b"[") + value.count(b"{") <= MOST_LEVELS)
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class _Tree:
+    """Names within values, and the fields that are read at each: `fields` has a leaf's type."""
+
+    def __init__(self) -> None:
+        self.inner: dict[str, _Tree | FieldType] = {}
+        self.required: set[str] = set()
+
+    @classmethod
+    def of(cls, fields: Fields) -> _Tree | None:
+        """None: two fields are read from one place, or one from within another's."""
+        tree = cls()
+        for name, kind in fields.kinds.items():
+            places = fields.places[name]
+            for place in places:
+                at: _Tree | FieldType = tree
+                for step in place[:-1]:
+                    assert isinstance(at, _Tree)
+                    at = at.inner.setdefault(step, cls())
+                    if not isinstance(at, _Tree):
+                        return None
+                assert isinstance(at, _Tree)
+                if place[-1] in at.inner:
+                    return None
+                at.inner[place[-1]] = kind
+                if len(places) == 1 and len(place) == 1 and not kind.nullable and name not in fields.defaults:
+                    at.required.add(place[-1])
+        return tree
+
+    def struct(self, only_known: bool = False) -> type[msgspec.Struct]:
+        """The type by which msgspec decodes an object."""
+        members: list[Any] = []
+        for number, (name, of) in enumerate(self.inner.items()):
+            kind = (of.struct() | None) if isinstance(of, _Tree) else _decoded_as(of)
+            given = (f"m{number}", kind) if name in self.required else (f"m{number}", kind | UnsetType, UNSET)
+            members.append(given)
+        rename = {f"m{number}": name for number, name in enumerate(self.inner)}
+        return msgspec.defstruct("Value", members, rename=rename, kw_only=True, forbid_unknown_fields=only_known)
+
+    def attributes(self, place: Place) -> list[str]:
+        """The attributes that lead to a place."""
+        found, at = [], self
+        for step in place:
+            found.append(f"m{list(at.inner).index(step)}")
+            below = at.inner[step]
+            if isinstance(below, _Tree):
+                at = below
+        return found
+
+
+def _getter(tree: _Tree, fields: Fields, name: str) -> Callable[[Any], Any]:
+    """What finds a field in a decoded value: `UNSET` where it is absent and must not be."""
+    kind, places = fields.kinds[name], fields.places[name]
+    paths = [tree.attributes(place) for place in places]
+    if name in fields.defaults:
+        return lambda record: next((given for path in paths if (given := _follow(record, path)) is not UNSET), UNSET)
+    absent = None if kind.nullable else UNSET
+    if len(paths) == 1 and len(paths[0]) == 1:
+        direct = attrgetter(paths[0][0])
+        if not kind.nullable:
+            return direct
+        return lambda record: None if (given := direct(record)) is UNSET else given
+    return lambda record: next((given for path in paths if (given := _follow(record, path)) is not UNSET), absent)
+
+
+def _follow(record: Any, path: Sequence[str]) -> Any:
+    for step in path:
+        if record is None or record is UNSET:
+            return UNSET
+        record = getattr(record, step)
+    return record
+
+
+def _decoded_as(kind: FieldType) -> Any:
+    """The type by which msgspec decodes a field, null or not."""
+    match kind.name:
+        case "int" | "long":
+            return Annotated[int, Meta(ge=-LARGEST[kind.name] - 1, le=LARGEST[kind.name])] | None
+        case "timestamp" | "date" if kind.unit:
+            return Annotated[int, Meta(ge=-LARGEST["long"] - 1, le=LARGEST["long"])] | None
+        case "decimal" | "json":
+            return Raw
+        case "list":
+            assert kind.item
+            return list[_decoded_as(kind.item)] | None  # type: ignore[misc]
+        case "map":
+            assert kind.item
+            return dict[str, _decoded_as(kind.item)] | None  # type: ignore[misc]
+        case "struct":
+            members = [(f"p{number}", *_member(of)) for number, (_, of) in enumerate(kind.fields)]
+            rename = {f"p{number}": name for number, (name, _) in enumerate(kind.fields)}
+            return msgspec.defstruct("Part", members, rename=rename, kw_only=True) | None
+        case _:
+            return _DECODED[kind.name] | None
+
+
+def _member(kind: FieldType) -> tuple[Any, ...]:
+    decoded = _decoded_as(kind)
+    return (decoded | UnsetType, UNSET) if kind.nullable else (decoded,)
+
+
+_DECODED: dict[str, Any] = {
+    "string": str,
+    "boolean": bool,
+    "double": float,
+    "date": str,
+    "timestamp": str,
+    "binary": str,
+}
+
+Column = Callable[[list[Any]], tuple[pa.Array, Iterable[int]]]
+"""Decoded values to a column, and the places of those that have to go the exact way."""
+
+
+def _column_of(kind: FieldType) -> Column:
+    if kind.unit:
+        return lambda values: _since_1970(values, kind)
+    match kind.name:
+        case "string" | "boolean" | "int" | "long":
+            return lambda values: (pa.array(values, _ARROW[kind.name]), ())
+        case "double":
+            return _doubles
+        case "decimal":
+            return lambda values: _decimals(values, kind)
+        case "date":
+            return _dates
+        case "timestamp":
+            return _timestamps
+        case _:
+            return lambda values: _one_by_one(values, kind)
+
+
+def _doubles(values: list[Any]) -> tuple[pa.Array, Iterable[int]]:
+    found = pc.add(pa.array(values, pa.float64()), 0.0)  # -0.0 is 0.0
+    return found, _where(pc.greater_equal(pc.abs(found), _EXACT_DOUBLES))
+
+
+def _decimals(values: list[Any], kind: FieldType) -> tuple[pa.Array, Iterable[int]]:
+    sure = rf"-?\d{{1,{kind.precision - kind.scale}}}" if kind.precision > kind.scale else "-?0"
+    sure += rf"(\.\d{{1,{kind.scale}}})?" if kind.scale else ""
+    raw = [bytes(value) if value is not None else None for value in values]
+    texts = pa.array([None if text == b"null" else text for text in raw], pa.binary()).cast(pa.string())
+    return _cast(texts, rf'^({sure}|"{sure}")$', lambda sound: pc.utf8_trim(sound, '"').cast(_arrow_type(kind)))
+
+
+def _dates(values: list[Any]) -> tuple[pa.Array, Iterable[int]]:
+    return _cast(pa.array(values, pa.string()), _SURE_DATE, lambda sound: sound.cast(pa.date32()))
+
+
+def _timestamps(values: list[Any]) -> tuple[pa.Array, Iterable[int]]:
+    texts = pa.array(values, pa.string())
+    bare = pc.match_substring_regex(texts, _SURE_INSTANT[1])
+    texts = pc.if_else(bare, pc.binary_join_element_wise(texts, "Z", ""), texts)
+    return _cast(texts, _SURE_INSTANT[0], lambda sound: sound.cast(pa.timestamp("us", "UTC")))
+
+
+def _cast(texts: pa.Array, sure: str, cast: Callable[[pa.Array], pa.Array]) -> tuple[pa.Array, Iterable[int]]:
+    """Texts of a sure form cast as one column."""
+    fits = pc.match_substring_regex(texts, sure)
+    found, refused = _halved(pc.if_else(fits, texts, None), cast)
+    return found, [*_where(pc.invert(fits)), *refused]
+
+
+def _halved(texts: pa.Array, cast: Callable[[pa.Array], pa.Array], start: int = 0) -> tuple[pa.Array, list[int]]:
+    """Texts cast as one column, and the places of those that cannot be: 30 February fails the cast of all."""
+    try:
+        return cast(texts), []
+    except pa.ArrowInvalid:
+        if len(texts) == 1:
+            return cast(pa.nulls(1, pa.string())), [start]
+    middle = len(texts) // 2
+    left, right = _halved(texts[:middle], cast, start), _halved(texts[middle:], cast, start + middle)
+    return pa.concat_arrays([left[0], right[0]]), left[1] + right[1]
+
+
+def _since_1970(values: list[Any], kind: FieldType) -> tuple[pa.Array, Iterable[int]]:
+    counts, largest = pa.array(values, pa.int64()), LARGEST["long"]
+    if kind.name == "date":
+        first, last = DAYS
+    else:
+        ends = (FIRST * 1000, (LAST + 1) * 1000 - 1)
+        first, last = (max(-largest, min(largest, micros * PER_SECOND[kind.unit] // 1_000_000)) for micros in ends)
+    fits = pc.and_(pc.greater_equal(counts, first), pc.less_equal(counts, last))
+    if kind.unit == "nanos":
+        micros = pc.divide(counts, 1000)
+        fits = pc.and_(fits, pc.equal(pc.multiply(micros, 1000), counts))
+    else:
+        micros = pc.multiply(pc.if_else(fits, counts, None), max(1, 1_000_000 // PER_SECOND.get(kind.unit, 1_000_000)))
+    found = pc.if_else(fits, micros, None)
+    return (found.cast(pa.int32()) if kind.name == "date" else found).cast(_arrow_type(kind)), _where(pc.invert(fits))
+
+
+def _one_by_one(values: list[Any], kind: FieldType) -> tuple[pa.Array, Iterable[int]]:
+    made, refused, convert = [], [], _part_of(kind)
+    for number, value in enumerate(values):
+        try:
+            made.append(None if value is None else convert(value))
+        except (ProblemError, OverflowError):
+            made.append(None)
+            refused.append(number)
+    return pa.array(made, _arrow_type(kind)), refused
+
+
+def _part_of(kind: FieldType) -> Callable[[Any], Any]:
+    """What makes a value of a type from what was decoded, within lists, maps and structs."""
+    match kind.name:
+        case "list":
+            assert kind.item
+            item = _or_null(_part_of(kind.item))
+            return lambda value: [item(part) for part in value]
+        case "map":
+            assert kind.item
+            item = _or_null(_part_of(kind.item))
+            return lambda value: [(name, item(value[name])) for name in sorted(value, key=_utf16)]
+        case "struct":
+            parts = [
+                (name, attrgetter(f"p{number}"), _or_null(_part_of(of)))
+                for number, (name, of) in enumerate(kind.fields)
+            ]
+            return lambda value: {name: convert(get(value)) for name, get, convert in parts}
+        case "decimal" | "json":
+            return lambda value: typed(parse_exactly(bytes(value).decode()), kind)
+        case "double":
+            return _sure_double
+        case "string" | "boolean" | "int" | "long" if not kind.unit:
+            return lambda value: value
+        case _ if kind.unit:
+            return lambda value: typed(_number(value), kind)
+        case _:
+            return lambda value: typed(value, kind)
+
+
+def _or_null(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None or value is UNSET else convert(value)
+
+
+def _sure_double(value: float) -> float:
+    if abs(value) >= _EXACT_DOUBLES:
+        raise OverflowError
+    return value + 0.0
+
+
+def _number(value: int) -> Any:
+    return parse_exactly(str(value))
+
+
+def _utf16(text: str) -> bytes:
+    return text.encode("utf-16-be")
+
+
+def _where(condition: pa.Array) -> list[int]:
+    """The places where a condition is true."""
+    return pc.indices_nonzero(pc.fill_null(condition, False)).to_pylist()  # type: ignore[no-any-return]
