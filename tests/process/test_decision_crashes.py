@@ -92,7 +92,7 @@ def test_killed_there_the_same_command_ends_it_once(
     if command == "discard":
         assert (told["gate"], told["verdicts"]) == (None, {})
         assert not list(lake.storage.list(f"{lake_keys.of_batch(dataset, batch)}/"))
-        decide.skip(lake, dataset, batch, "noa", "or the next run would take it up")
+        decide.skip(lake, dataset, batch, Decider.asserted("noa"), "or the next run would take it up")
         return
     assert [row["offset"] for row in verdicts_of(lake, dataset, batch)[0]] == [offset, offset + 1]
     [there] = offsets_of(lake, dataset)
@@ -100,7 +100,7 @@ def test_killed_there_the_same_command_ends_it_once(
 
 
 def _again(project: Project, command: str, batch: str) -> Any:
-    lake, dataset = project.lake, project.dataset()
+    lake, dataset, who = project.lake, project.dataset(), Decider.asserted("mia")
     if command == "release":
-        return decide.release(lake, dataset, batch, [RATE], "mia", "why not")
-    return getattr(decide, command)(lake, dataset, batch, "mia", "why not")
+        return decide.release(lake, dataset, batch, [RATE], who, "why not")
+    return getattr(decide, command)(lake, dataset, batch, who, "why not")

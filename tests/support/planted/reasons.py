@@ -29,7 +29,11 @@ REASONS: dict[tuple[str, str], tuple[str, str]] = {
     ),
     ("applied", "folded"): ("_decided", _CHAIN),
     ("duplicate", "position"): ("judge_batch", _APPEND),
-    ("duplicate", "producer"): ("judge_batch", _APPEND),
+    ("duplicate", "producer"): (
+        "judge_batch",
+        "tests/integration/test_producers.py::"
+        "test_what_is_in_flight_with_it_comes_again_as_well_and_breaks_the_order",
+    ),
     ("duplicate", "message_id"): ("judge_batch", _APPEND),
     ("duplicate", "business_key"): ("judge_batch", _APPEND),
     ("duplicate", "key_version"): ("judge_batch", _UPSERT),
@@ -51,23 +55,23 @@ REASONS: dict[tuple[str, str], tuple[str, str]] = {
         f"{_SPARK}test_segments.py::test_what_is_open_in_a_segment_between_those_of_a_batch_is_no_loss",
     ),
     ("rejected", "undecodable"): (
-        "rejection.rejected",
+        "columns._said",
         f"{_DECODED}test_what_is_not_of_its_declared_type_is_refused_with_a_reason",
     ),
     ("rejected", "schema_not_found"): (
-        "rejection.rejected",
+        "columns._said",
         f"{_SPARK}test_registered.py::test_each_message_is_read_by_the_schema_that_it_names",
     ),
     ("rejected", "too_large"): (
-        "rejection.rejected",
-        f"{_DECODED}test_a_value_that_variant_cannot_hold_is_too_large",
+        "columns._said",
+        f"{_DECODED}test_a_value_of_more_than_16_million_bytes_is_too_large",
     ),
     ("rejected", "missing_field"): (
-        "rejection.rejected",
+        "columns._said",
         f"{_DECODED}test_an_absent_field_is_missing_and_an_explicit_null_is_null",
     ),
     ("rejected", "wrong_type"): (
-        "rejection.rejected",
+        "columns._said",
         f"{_DECODED}test_what_is_not_of_its_declared_type_is_refused_with_a_reason",
     ),
     ("rejected", "unknown_schema"): (
@@ -90,7 +94,8 @@ REASONS: dict[tuple[str, str], tuple[str, str]] = {
     ("filtered", "filter"): ("judge_batch", _APPEND),
     ("skipped", "decision"): (
         "judge_batch",
-        f"{_SPARK}test_skips.py::test_what_is_taken_out_has_that_fate_and_nothing_else_changes",
+        f"{_SPARK}test_explain_taken_out.py::"
+        "test_a_key_has_its_filtered_skipped_and_rejected_records_with_verdict_position_and_batch",
     ),
     ("aborted", "transaction"): ("judge_batch", _LOG),
     ("control", "marker"): ("judge_batch", _LOG),
@@ -100,7 +105,21 @@ REASONS: dict[tuple[str, str], tuple[str, str]] = {
 
 def lost(verdict: str, reason: str, function: str) -> Replace:
     """A function that never gives a verdict with its reason."""
+    if function == "columns._said":
+        return _not_said(reason)
     return _not_rejected(reason) if function == "rejection.rejected" else _called_otherwise(verdict, reason, function)
+
+
+def _not_said(reason: str) -> Replace:
+    """In Spark's Python workers, which know a fault from their start on."""
+
+    def replace(original: Any) -> Any:
+        def said(problem: Any) -> Any:
+            return None if problem.reason.value == reason else original(problem)
+
+        return said
+
+    return replace
 
 
 def _not_rejected(reason: str) -> Replace:
