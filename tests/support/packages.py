@@ -196,6 +196,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "tables": ("unit/test_columns.py", "spark/test_plans.py", "spark/test_key_columns.py", "spark/test_explain.py"),
     "values": (
+        "unit/test_value_columns.py",
         "spark/test_decode.py", "spark/test_canonical.py", "spark/test_nested.py", "spark/test_masks.py",
         "spark/test_key_columns.py", "spark/test_situations.py", "spark/test_odd_streams.py", "spark/test_proof.py",
         "unit/test_expressions.py", "unit/test_value_formats.py", "property/test_decoders.py", "spark/test_avro.py",
