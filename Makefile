@@ -139,7 +139,7 @@ audit: setup ## Known vulnerabilities of what requirements.lock pins: fails wher
 bench: bench-small bench-parsing bench-landing bench-segments bench-dedup bench-merge ## All benchmarks but bench-scale, hours on two cores
 
 .PHONY: bench-dedup
-bench-dedup: setup ## Dedup side by side with a bare row_number job and DuckDB
+bench-dedup: setup ## Dedup side by side with a plain Spark job and DuckDB
 	@$(BIN)/python -m benchmarks.dedup
 
 .PHONY: bench-landing
