@@ -213,7 +213,7 @@ def verdicts(batch: Sequence[Decoded], rules: Rules) -> list[Verdict]:
     }
     standing = [(number, record) for number, record in standing if number not in copies]
     return [
-        Verdict("duplicate", _of_copy(record, among, rules), first_delivery(record, among, rules).order)
+        Verdict("duplicate", of_copy(record, among, rules), first_delivery(record, among, rules).order)
         if number in copies
         else _verdict(number, record, standing, among, rules)
         for number, record in enumerate(batch)
@@ -255,7 +255,7 @@ def _is_read_again(number: int, record: Decoded, batch: Sequence[Decoded], rules
     return rules.by_delivery and known and record in batch[:number]
 
 
-def _of_copy(record: Decoded, among: Sequence[Decoded], rules: Rules) -> str:
+def of_copy(record: Decoded, among: Sequence[Decoded], rules: Rules) -> str:
     """Why a copy is a duplicate: another message of its key was first delivered in between, in the order that decides;
     else the level at which it is the same as the first delivery."""
     first = first_delivery(record, among, rules)
