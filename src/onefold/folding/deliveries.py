@@ -120,7 +120,14 @@ def _with_stored(records: DataFrame, dataset: Dataset, tie: str, by: tuple[str, 
     }
     earlier = {"order": F.get(later, F.lit(0))["order"], "leads": F.exists(later, _leads)}
     earlier |= {name: F.get(later, F.lit(0))[name] for name in ("leader", "second")}
-    copy = F.col(C.COPY) | stored.isNotNull() | F.col(U.COVERED)
+    known = stored.isNotNull()
+    if dataset.excepted:  # of two records at one place the digest of all that they say decides, as of any two records
+        at_place = F.exists(
+            own, lambda other: (other["version"] == mine["version"]) & (other["order"] == mine["order"])
+        )
+        known &= ~at_place
+        later = F.when(~at_place, later)
+    copy = F.col(C.COPY) | known | F.col(U.COVERED)
     first = F.when(stored.isNotNull(), _struct(of_table)).otherwise(F.col(FIRST_SENT))
     leader, leads = F.get(own, F.lit(0))["leader"], F.exists(own, _leads)
     return records.withColumns(
@@ -174,9 +181,10 @@ def settle_copies(judged: DataFrame) -> DataFrame:
     return judged.withColumns(columns).drop(LATE)
 
 
-def with_lowered(folded: DataFrame, tie: str, by: tuple[str, ...], *, in_place: bool) -> DataFrame:
+def with_lowered(folded: DataFrame, dataset: Dataset, tie: str, by: tuple[str, ...], *, in_place: bool) -> DataFrame:
     """Add `_lowered` and `_delivered` to what `with_copies` marked and the batch folded. `by`: a row. `in_place`: a row
-    can be lowered; else it is blocked."""
+    can be lowered; else it is blocked. Where offsets decide ties, its version is not lowered: the ledger does not say
+    in which partitions the messages of that version are."""
     whole = Window.partitionBy(*by)
     winner = F.first(F.when(F.col(C.SURVIVOR), _delivery(F.col(C.VERSION), F.col(C.ORDER))), ignorenulls=True)
     earlier, keyed = F.col(EARLIER), F.col(C.KEY).isNotNull()
@@ -185,6 +193,8 @@ def with_lowered(folded: DataFrame, tie: str, by: tuple[str, ...], *, in_place: 
     found = folded.withColumns({LOWERED: of_key, _MINE: winner.over(whole)})
     second = F.col(LOWERED)["second"]
     blocked = F.coalesce(_beats(second, F.col(_MINE), tie), F.lit(False))
+    if dataset.ties_by_offset:
+        blocked |= F.coalesce(F.col(_MINE)["version"] < F.col(LOWERED)["leader"]["version"], F.lit(False))
     if not in_place:  # but where ties prefer what is earlier, which takes the row's place as any other
         leader = F.col(LOWERED)["leader"]
         blocked = ~F.coalesce(is_preferred(F.col(_MINE)["order"], leader["order"], tie), F.lit(False))
@@ -192,7 +202,7 @@ def with_lowered(folded: DataFrame, tie: str, by: tuple[str, ...], *, in_place: 
     return found.withColumns(
         {
             LOWERED: F.when(F.col(LOWERED).isNotNull(), F.struct(blocked.alias("blocked"))),
-            U.DELIVERED: F.when(keyed & ~F.col(C.COPY), kept),
+            U.DELIVERED: F.when(keyed & ~F.col(C.COPY) & ~F.col(FIRST_SENT)["stored"], kept),
         }
     ).drop(_MINE)
 
