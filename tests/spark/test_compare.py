@@ -75,8 +75,8 @@ def fold(session: SparkSession, lake: Lake, tmp_path: Path) -> Fold:
 def test_a_retry_is_a_duplicate_and_the_order_says_which_time_of_sending_the_row_has(
     fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake, mode: str
 ) -> None:
-    """In one batch and in several, in any order, overlapping: the same row (L1). Where the delivery has the version, the
-    message counts as it was sent first; a link of a chain is not taken back for that, and the batch is red."""
+    """In one batch and in several, in any order, overlapping: the same row (L1). Where the delivery has the version,
+    the message counts as it was sent first; a link of a chain is not taken back for that, and the batch is red."""
     sent_at = MODES[mode][1]
     for number, (split, batches) in enumerate(SPLITS.items()):
         into, verdicts = made(dataset, mode, f"things_{number}"), Counter[str]()
