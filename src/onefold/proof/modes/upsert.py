@@ -3,12 +3,15 @@ offset, and the row is placeless where claims of its version are in several part
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from onefold.dataset.modes.version import Version
 from onefold.proof.expected import Expected
 from onefold.tables import staging as C
+from onefold.values.canonical import same_content
 from onefold.vocabulary import RowState
 
 _POSITION = ("cluster", "topic", "incarnation", "partition", "offset")
@@ -83,13 +86,19 @@ class Rows(Expected):
         """By key, version, position and content."""
         if not self.dataset.versions_by_delivery:
             return None
-        at = [*C.row_key(self.dataset), C.VERSION, C.compared(self.dataset), *_POSITION]
+        at, content = [*C.row_key(self.dataset), C.VERSION], C.compared(self.dataset)
         sides = []
         for rows, name in ((self.first_sent(claims), C.ORDER), (messages, f"table_{C.ORDER}")):
-            place = (F.col(f"{C.ORDER}.{part}").alias(part) for part in _POSITION)
-            sides.append(rows.select(*at[: -len(_POSITION)], *place, F.col(C.ORDER).alias(name)))
-        found = sides[0].join(sides[1], at, "full")
-        return found.where(F.col(C.ORDER).isNull() | F.col(f"table_{C.ORDER}").isNull())
+            places = [F.col(f"{C.ORDER}.{part}").alias(part) for part in _POSITION]
+            given = [F.col(C.ORDER).alias(name), F.col(content).alias(name + content)]
+            sides.append(rows.select(*at, *places, *given))
+        mine, table = sides
+        # What was folded before a field was added knows nothing of it.
+        same = same_content(F.col(C.ORDER + content), F.col(f"table_{C.ORDER}{content}"))
+        met = reduce(Column.__and__, (mine[part] == table[part] for part in (*at, *_POSITION)), same)
+        found = mine.join(table, met, "full").where(mine[C.ORDER].isNull() | table[f"table_{C.ORDER}"].isNull())
+        keys = [F.coalesce(mine[part], table[part]).alias(part) for part in at]
+        return found.select(*keys, C.ORDER, f"table_{C.ORDER}")
 
     def preference(self) -> list[Column]:
         """The version, the order, then the hash."""
