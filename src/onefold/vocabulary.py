@@ -60,7 +60,6 @@ class Reason(StrEnum):
     INCONSISTENT_POSITION = "inconsistent_position"
     SAME_IDENTITY = "same_identity"
     INCOMPARABLE_VERSION = "incomparable_version"
-    EARLIER_DELIVERY = "earlier_delivery"
     VERSION_GAP = "version_gap"
     OPEN_TRANSACTION = "open_transaction"
     UNDECODABLE = "undecodable"
@@ -129,7 +128,7 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
         Outcome(
             v.DUPLICATE,
             r.LATE_COPY,
-            "a message that was sent again after another message of its key: it changes no row",
+            "a message that was sent again after another message of its key: it would bring an old value back",
         ),
         Outcome(v.SUPERSEDED, r.IN_BATCH, "a newer version is in this batch"),
         Outcome(v.SUPERSEDED, r.STORED, "the table has a newer version"),
@@ -151,12 +150,6 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
             v.CONFLICT,
             r.INCOMPARABLE_VERSION,
             "it does not compare with another record of its key: only offsets of two partitions would decide",
-        ),
-        Outcome(
-            v.CONFLICT,
-            r.EARLIER_DELIVERY,
-            "an earlier delivery of the message that the row shows: another message is the row now, and its content is "
-            "no longer at hand",
         ),
         Outcome(v.HELD, r.VERSION_GAP, "the version before it has not come yet"),
         Outcome(
@@ -241,7 +234,6 @@ class Action(_Word):
     REMOVE = "remove", "a row that goes: it is a link now, a better one takes its place, or nothing is left to add up"
     WAKE = "wake", "a held row that becomes the head of its chain"
     UNPLACE = "unplace", "a row that stays as it is and becomes placeless: a copy of it is in another partition"
-    LOWER = "lower", "a row whose message was delivered earlier than the table knew: its version goes down"
     ENTER = "enter", "a new entry of the ledger"
     EXCHANGE = "exchange", "a smaller record of the same message takes the entry's place"
 
@@ -261,7 +253,6 @@ class RowState(_Word):
     HIDDEN = "hidden", "the newest version of a key, which `target.where` hides from readers"
     HELD = "held", "a version above a gap"
     ENTRY = "entry", "a message in the ledger"
-    MESSAGE = "message", "the first delivery of a message, where deliveries decide; next to the row of its key"
     QUARANTINED = "quarantined", "a rejected record; it has no key"
 
 

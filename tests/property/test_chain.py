@@ -24,7 +24,7 @@ VERDICTS = {
     "applied": {"insert", "update", "replace", "delete", "hide", "folded"},
     "duplicate": {"position", "producer", "message_id", "business_key", "key_version", "late_copy"},
     "superseded": {"stored", "same_version", "backwards"},
-    "conflict": {"inconsistent_position", "same_version", "incomparable_version", "earlier_delivery"},
+    "conflict": {"inconsistent_position", "same_version", "incomparable_version"},
     "held": {"version_gap"},
     "rejected": {"undecodable"},
     "filtered": {"filter"},

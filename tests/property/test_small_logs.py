@@ -104,14 +104,12 @@ def untrue(arrival: Arrival, table: Table, rules: Rules) -> Iterator[tuple[objec
             mine = by_order[order_of(row)]  # type: ignore[index]
             if row[C.VERDICT] == "duplicate":
                 survivor, stands = by_order[order_of(row, U.OTHER)], _stands(mine, batch, standing, rules)  # type: ignore[index]
-                level = row[C.REASON]
-                if level == "late_copy":
-                    level = "message_id" if mine.message_id else "producer"
-                retry = rules.mode == "upsert" and level in ("producer", "message_id")
-                holds = level in ("business_key", "key_version") or any(
-                    other is not mine and other.key == mine.key and same_at(level, other, mine) for other in arrival.log
+                retry = rules.mode == "upsert" and row[C.REASON] in ("producer", "message_id")
+                holds = row[C.REASON] in ("business_key", "key_version") or any(
+                    other is not mine and other.key == mine.key and same_at(row[C.REASON], other, mine)
+                    for other in arrival.log
                 )
-                resent = retry and same_at(level, mine, survivor) and mine.key == survivor.key
+                resent = retry and same_at(row[C.REASON], mine, survivor) and mine.key == survivor.key
                 if not holds or mine.content != survivor.content or not (survivor == stands or resent):
                     yield stands, row
         acts = [row for row in judged if row[U.ACTION] and row[U.ACTION] != Action.UNPLACE]

@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
-from onefold.folding.message_digest import message_digest
 from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
@@ -43,7 +42,7 @@ from onefold.report.ledger import batches_of, offsets_of, rows_of, verdicts_of
 from onefold.tables import staging as C
 from onefold.tables.names import verdict_table
 from onefold.upsert.commit_record import find_record
-from onefold.vocabulary import RowState
+from onefold.upsert.message_digest import message_digest
 from tests.support import layouts as L
 from tests.support.pipeline import Sent, accounts, export, mend, run
 
@@ -82,20 +81,8 @@ def owners(lake: Lake, dataset: Dataset) -> dict[str, str]:
 
 
 def states(session: SparkSession, lake: Lake, dataset: Dataset) -> list[str]:
-    del session
-    return sorted(state for state in all_states(lake, dataset) if state != RowState.MESSAGE)
-
-
-def messages(lake: Lake, dataset: Dataset) -> int:
-    """How many messages the ledger has."""
-    return all_states(lake, dataset).count(RowState.MESSAGE)
-
-
-def all_states(lake: Lake, dataset: Dataset) -> list[str]:
-    found: list[str] = (
-        StateTable(lake, dataset).table.scan(selected_fields=("_state",)).to_arrow()["_state"].to_pylist()
-    )
-    return found
+    found = StateTable(lake, dataset).table.scan(selected_fields=("_state",)).to_arrow()["_state"].to_pylist()
+    return sorted(found)
 
 
 def proved(session: SparkSession, lake: Lake, dataset: Dataset) -> dict[str, int]:
@@ -111,7 +98,6 @@ def test_L1_a_late_copy_of_an_old_update_stays_away_and_a_newer_version_makes_a_
     done = carry_out(session, lake, made, "a")
     assert done.published
     assert (states(session, lake, made), offsets_of(lake, made)) == (["live"], covered)
-    assert messages(lake, made) == 1, "of b: what the ledger had of a is gone, too"
     late = send(made, (3, "a", 1, "ann"), (4, "a", 2, "ann, once more"))
     assert late.published
     assert late.published.counts == {"rejected": {"forgotten": 2}}

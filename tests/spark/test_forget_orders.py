@@ -149,8 +149,7 @@ def rows(lake: Lake, made: Dataset) -> dict[str, Any]:
 
 
 def expected(mode: str, made: Dataset, of_world: dict[str, list[tuple[Sent, str]]], asked: set[str]) -> dict[str, Any]:
-    of_rows = "upsert" if made.apply.version else "append"
-    rules = oracle.Rules(of_rows, tie="last", by_delivery=made.versions_by_delivery)
+    rules = oracle.Rules("upsert" if made.apply.version else "append", tie="last")
     wanted: dict[str, Any] = {}
     for key, records in of_world.items():
         if mode == "increment":

@@ -481,12 +481,7 @@ class History(RuleBasedStateMachine):
         wanted = self._wanted(usable)
         tell(f"{len(self.published)} batches, {len(usable)} records, {len(wanted)} rows")
         assert {row["id"]: _plain(row) for row in rows_of(self.lake, self.dataset)} == wanted
-        stored = (
-            self.session.table(state_table(self.dataset))
-            .where("_key IS NOT NULL AND _state <> 'message'")
-            .groupBy("_state", "id")
-            .count()
-        )
+        stored = self.session.table(state_table(self.dataset)).where("_key IS NOT NULL").groupBy("_state", "id").count()
         assert Counter({(row[0], row[1]): row[2] for row in stored.collect()}) == self._states(usable)
 
     def _usable(self) -> list[oracle.Decoded]:
@@ -586,12 +581,7 @@ class History(RuleBasedStateMachine):
     def _rules(self) -> oracle.Rules:
         named = self.decided[self.published[-1].plan.batch] if self._tie == "conflict" else frozenset[str]()
         lost = frozenset[Lost]().union(*(self._still_lost(name) for name in named))
-        return oracle.Rules(
-            mode=self.dataset.apply.mode,
-            tie=self._tie,
-            by_delivery=self.dataset.versions_by_delivery,
-            lost=lost,
-        )
+        return oracle.Rules(mode=self.dataset.apply.mode, tie=self._tie, lost=lost)
 
     def _still_lost(self, attempt: str) -> frozenset[Lost]:
         """What lost by a decision, but for what was forgotten since."""

@@ -78,10 +78,7 @@ class Recount:
         narrow = ("message_id",) if "message_id" in identity and (upsert or "business_key" in identity) else ()
         deciding = "key_version" if upsert else ("business_key" if "business_key" in identity else "message_id")
         exact = self.layout != "connect"
-        by_delivery = bool(upsert and narrow and "header." in str(self.apply["version"]))
-        self.rules = Rules(
-            "upsert" if upsert else "append", deciding, narrow=narrow, exact=exact, by_delivery=by_delivery
-        )
+        self.rules = Rules("upsert" if upsert else "append", deciding, narrow=narrow, exact=exact)
         self.records: list[Decoded] = []
         self.quarantined: set[tuple[Place, bytes | None, bytes | None]] = set()
         """What was rejected, by place, key and value."""
@@ -92,27 +89,16 @@ class Recount:
         batch = [self.decoder.decode(raw) for raw in raws]
         covered = {record.position for record in self.records if record.rejected is None}
         table = oracle.rows(self.records, self.rules)
-        again = [self._was_sent_before(record) for record in batch]
-        new = [record for record, before in zip(batch, again, strict=True) if not before]
-        of_batch = iter(oracle.verdicts(new, self.rules))
         verdicts = []
-        for raw, record, before in zip(raws, batch, again, strict=True):
+        for raw, record, said in zip(raws, batch, oracle.verdicts(batch, self.rules), strict=True):
             read_before = record.usable and record.position in covered
             read_before |= self.rules.exact and sent_as(raw) in self.quarantined
-            if before:
-                found = ("duplicate", oracle.of_copy(record, [*self.records, *new], self.rules))
-            else:
-                found = self._against(table.get(record.key), record, next(of_batch))
-            verdicts.append((record.position[3:], *(("duplicate", "position") if read_before else found)))
+            told = ("duplicate", "position") if read_before else self._against(table.get(record.key), record, said)
+            verdicts.append((record.position[3:], *told))
         self.records += batch
         at_a_place = [(raw, record) for raw, record in zip(raws, batch, strict=True) if raw.offset >= 0]
         self.quarantined |= {sent_as(raw) for raw, record in at_a_place if record.rejected}
         return account(verdicts)
-
-    def _was_sent_before(self, record: Decoded) -> bool:
-        """Whether an earlier batch has the message, so that its batch is judged without it."""
-        known = record.usable and self.rules.by_delivery and bool(record.message_id)
-        return known and (record in self.records or oracle.is_copy(record, self.records, self.rules))
 
     def _read(self, name: str, data: bytes) -> Iterable[Any]:
         if self.layout == "connect":

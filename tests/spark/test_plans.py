@@ -31,12 +31,10 @@ expectations:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The statements of a batch that write: staging, actions, what comes into the ledger of messages, what leaves the
-    branch (if anything), what comes."""
+    """The statements of a batch that write: staging, actions, what leaves the branch (if anything), what comes."""
 
     staging: Executed
     actions: Executed
-    messages: Executed
     delete: Executed | None
     append: Executed
     gate: list[Executed]
@@ -90,9 +88,9 @@ def batches(
         mine = list(statements(session, before))
         writes = [one for one in mine if one.writes and "+- LocalTableScan (1)" not in one.tree]  # the first snapshot
         # The verdicts are written beside the merge.
-        staging, actions, messages, *delete, append = (one for one in writes if "__verdicts_" not in one.text)
+        staging, actions, *delete, append = (one for one in writes if "__verdicts_" not in one.text)
         gate = [one for one in mine[mine.index(append) :] if "accounts__state_" in one.tree and not one.writes]
-        found.append(Batch(staging, actions, messages, delete[0] if delete else None, append, gate))
+        found.append(Batch(staging, actions, delete[0] if delete else None, append, gate))
     return found
 
 
@@ -102,7 +100,7 @@ def test_L8_staging_is_written_behind_exactly_one_exchange(batches: list[Batch])
         operators = [batch.staging.tree.count(f"{name} (") for name in ("Window", "Sort")]
         # By key and version; by key and message id; and of narrow rows in the log's order, for what goes backwards. A
         # header says the version: so the deliveries of a message, and those of a key in the order that decides.
-        assert (batch.staging.exchanges, operators) == (1, [6, 5])
+        assert (batch.staging.exchanges, operators) == (1, [7, 5])
         assert "direct_shuffle_partition_id(_slot#" in batch.staging.told("Exchange")
         assert "REPARTITION_BY_NUM" in batch.staging.told("Exchange")
 
@@ -116,7 +114,7 @@ def test_L8_the_look_up_joins_without_an_exchange(batches: list[Batch]) -> None:
 
 
 def test_L8_the_look_up_reads_key_order_and_hash_columns_of_the_base_only(batches: list[Batch]) -> None:
-    wanted = {C.KEY, *FLAT_ORDER.values(), C.VERSION, C.HASH, C.MESSAGE_ID, S.STATE, S.MESSAGE}
+    wanted = {C.KEY, *FLAT_ORDER.values(), C.VERSION, C.HASH, C.MESSAGE_ID, S.STATE}
     assert [batch.actions.scanned("accounts__state_") for batch in batches] == [wanted] * 3
 
 
@@ -132,8 +130,8 @@ def test_the_look_up_reads_the_batch_by_vectors_where_no_record_keeps_its_bytes(
 def test_L8_pure_inserts_append_without_reading_the_table(batches: list[Batch]) -> None:
     assert batches[0].delete is None
     for batch in batches:
-        for append in (batch.append, batch.messages):
-            assert (append.writes, append.exchanges, "accounts__state_" in append.tree) == ("AppendData", 0, False)
+        append = batch.append
+        assert (append.writes, append.exchanges, "accounts__state_" in append.tree) == ("AppendData", 0, False)
 
 
 def test_L8_the_merge_shuffles_nothing_and_reads_no_payload_of_the_table(batches: list[Batch], narrow: bool) -> None:
@@ -141,7 +139,7 @@ def test_L8_the_merge_shuffles_nothing_and_reads_no_payload_of_the_table(batches
         assert delete
         assert (delete.writes, delete.exchanges, "SortMergeJoin" in delete.tree) == ("WriteDelta", 0, not narrow)
         assert ("Sort (" in delete.tree) == (not narrow)
-        assert delete.scanned("accounts__state_") == {C.KEY, S.MESSAGE, "_file", "_pos", "_spec_id", "_partition"}
+        assert delete.scanned("accounts__state_") == {C.KEY, "_file", "_pos", "_spec_id", "_partition"}
 
 
 def test_L8_of_a_large_table_only_keys_that_the_batch_may_have_are_sorted(batches: list[Batch], narrow: bool) -> None:
@@ -149,8 +147,7 @@ def test_L8_of_a_large_table_only_keys_that_the_batch_may_have_are_sorted(batche
         assert batch.delete
         for one in (batch.actions, batch.delete):
             assert ("BroadcastHashJoin LeftSemi" in one.tree) == narrow
-            whole = 2 if one is batch.actions else 1  # rows, and the ledger of messages
-            assert one.sorts_whole("accounts__state_") == (0 if narrow else whole), "the sort stands behind it"
+            assert one.sorts_whole("accounts__state_") == (0 if narrow else 1), "the sort stands behind it"
 
 
 def test_L8_the_gate_reads_no_payload_where_no_suite_asks_for_it(batches: list[Batch]) -> None:

@@ -65,7 +65,7 @@ def test_a_right_table_is_proved_and_each_kind_of_wrong_row_is_named(
         "UPDATE {t} SET owner = 'Z' WHERE id = 'a'",
         "UPDATE {t} SET _version = 2, _state = 'live' WHERE id = 'c'",
         f"INSERT INTO {{t}} SELECT unhex('00'), _version, {', '.join(FLAT_ORDER.values())}, _hash, _message_id, "
-        "_state, _quarantine, 'x', owner, credit, _message FROM {t} WHERE id = 'b'",
+        "_state, _quarantine, 'x', owner, credit FROM {t} WHERE id = 'b'",
         "DELETE FROM {t} WHERE id = 'b'",
     )  # fmt: skip
     wrong = prove(session, lake, made)

@@ -234,7 +234,7 @@ def test_the_report_of_an_upsert_is_that_of_plain_python_in_each_partition(
     batch = Batch(describe(lake, dataset, done.batch), verdicts_of(lake, dataset, done.batch)[0], [])
     objects = [lake.storage.read(one.key) or b"" for one in manifest_of(lake, dataset, done.batch).of_role("values")]
     records = [account(line) for one in objects for line in one.splitlines()]
-    verdicts = oracle.verdicts(records, Rules("upsert", narrow=("message_id",), by_delivery=True))
+    verdicts = oracle.verdicts(records, Rules("upsert", narrow=("message_id",)))
 
     def told(one: Decoded, said: Verdict) -> Told:
         return (said.verdict, said.reason) if said.verdict else ("applied", "delete" if one.deleted else "insert")

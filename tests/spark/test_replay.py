@@ -70,7 +70,6 @@ def wanted(dataset: Dataset, sent: Iterable[Sent]) -> dict[str, Any]:
     """The oracle's live rows, every value as if it had been good."""
     good = [mend(one).decoded(dataset) for one in sent]
     rules = oracle.Rules(dataset.apply.mode, tie="conflict", narrow=("message_id",))
-    rules = replace(rules, by_delivery=dataset.versions_by_delivery)
     return {key: one.content for key, one in oracle.live(good, rules).items()}
 
 

@@ -52,8 +52,6 @@ class Table:
     """What the rounds made of one arrival: its rows by key, and the verdicts that each batch gave."""
 
     rows: dict[bytes, Row] = field(default_factory=dict)
-    messages: list[Row] = field(default_factory=list)
-    """The ledger of messages, where a delivery decides."""
     judged: list[list[Row]] = field(default_factory=list)
     covered: set[tuple[Any, ...]] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
@@ -100,9 +98,6 @@ def fold(
         records = put_lost_last(identified(session, staged, dataset), dataset, contents)
         rows = judge_batch(records, dataset, within=(CASE,))
         stood = state(session, base, dataset)
-        if dataset.versions_by_delivery:
-            known = [message for table in tables.values() for message in table.messages]
-            rows = _met(session, rows, known, dataset, contents)
         links = []
         if dataset.apply.HOLDS:
             links = [
@@ -121,16 +116,6 @@ def fold(
             if number < len(arrival.batches):
                 (_link if dataset.apply.HOLDS else _apply)(tables[arrival.name], by_case.get(arrival.name, []))
     return [tables[arrival.name] for arrival in arrivals]
-
-
-def _met(
-    session: SparkSession, rows: DataFrame, known: Sequence[Row], dataset: Dataset, lost: Sequence[LostContent]
-) -> DataFrame:
-    """The rows of a batch, without the copies of messages that the tables know."""
-    own = {C.KEY: pa.binary(), C.VERSION: pa.int64(), C.ORDER: ORDER_TYPE, C.compared(dataset): pa.binary()}
-    folding = folding_of(dataset)
-    messages = put_lost_last(_frame(session, known, own | {S.MESSAGE: pa.binary()}), dataset, lost)
-    return folding.meet_messages(rows, folding.known_messages(messages))
 
 
 def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]], dataset: Dataset) -> DataFrame:
@@ -246,7 +231,6 @@ def _apply(table: Table, judged: list[Row]) -> None:
     table.judged.append(judged)
     if _is_refused(table):
         return
-    _keep_messages(table, judged)
     for row in (row for row in judged if row[U.ACTION]):
         is_new = row[U.ACTION] in (Action.INSERT, Action.ENTER)
         assert is_new is not (row[C.KEY] in table.rows), f"{row[U.ACTION]} of {row[C.KEY]!r}"
@@ -258,38 +242,9 @@ def _apply(table: Table, judged: list[Row]) -> None:
     table.covered |= {order_of(row)[1:] for row in usable}  # type: ignore[index]
 
 
-def _keep_messages(table: Table, judged: list[Row]) -> None:
-    """What the merge does with the ledger of messages: later deliveries of a message go, but for those in other
-    partitions that are of the same version and do not compare."""
-    for row in map(_as_sent, judged):
-        if row.get(U.DELIVERED) == Action.LOWER:
-            content = C.COMPARED if C.COMPARED in row else C.HASH
-            table.messages = [
-                known
-                for known in table.messages
-                if any(known[name] != row[name] for name in (C.KEY, S.MESSAGE, content))
-                or (known[C.VERSION] == row[C.VERSION] and _is_elsewhere(known, row) and C.PLACELESS in row)
-                or (U.BECOMES in row and known[C.VERSION] != row[C.VERSION])
-            ]
-        if row.get(U.DELIVERED):
-            table.messages.append(row)
-
-
-def _as_sent(row: Row) -> Row:
-    """With the record's own timestamp, whatever a decision makes of it."""
-    if row.get(C.TRUE_TIMESTAMP) is None:
-        return row
-    return row | {C.ORDER: row[C.ORDER] | {"timestamp": row[C.TRUE_TIMESTAMP]}}
-
-
-def _is_elsewhere(row: Row, other: Row) -> bool:
-    return any(row[C.ORDER][name] != other[C.ORDER][name] for name in ("cluster", "topic", "partition"))
-
-
 def _is_refused(table: Table) -> bool:
     """Whether the last batch has a verdict that nothing waives; it is noted as refused then."""
-    red = (Reason.INCOMPARABLE_VERSION, Reason.EARLIER_DELIVERY)
-    refused = any(row[C.REASON] in red for row in table.judged[-1])
+    refused = any(row[C.REASON] in (Reason.INCOMPARABLE_VERSION, Reason.LATE_COPY) for row in table.judged[-1])
     if refused:
         table.refused.add(len(table.judged) - 1)
     return refused
@@ -307,7 +262,6 @@ def _link(table: Table, judged: list[Row]) -> None:
     table.judged.append(judged)
     if _is_refused(table):
         return
-    _keep_messages(table, judged)
     acts = [row for row in judged if row[U.ACTION]]
     for row in sorted(acts, key=lambda row: row[U.ACTION] == Action.INSERT):
         place: Any = row[C.KEY], row[C.VERSION]

@@ -96,9 +96,7 @@ class Rules:
     def placeless(self, row: Decoded, records: Iterable[Decoded]) -> bool:
         """Whether other records of the row's version are in other partitions than it."""
         return self.by_offset and any(
-            one.partition != row.partition
-            for one in first_sent([one for one in records if one.usable], self)
-            if (one.key, one.version) == (row.key, row.version)
+            one.partition != row.partition for one in records if (one.key, one.version) == (row.key, row.version)
         )
 
 
@@ -155,12 +153,16 @@ def rows(records: Iterable[Decoded], rules: Rules) -> dict[Any, Decoded]:
         return table
 
     found = {record for record in records if record.usable}
-    return reduce(fold, first_sent([record for record in found if not _beaten(record, found)], rules), {})
+    return reduce(fold, (record for record in found if not _beaten(record, found)), {})
 
 
-def first_sent(records: Sequence[Decoded], rules: Rules) -> list[Decoded]:
-    """The records, without messages that were sent before: a message counts as its first delivery."""
-    return [record for record in records if not is_copy(record, records, rules)]
+def survivors(batch: Sequence[Decoded], rules: Rules) -> dict[Any, Decoded]:
+    """The records of a batch that are rows by themselves, by key: late copies leave the fold."""
+    usable = {record for record in batch if record.usable}
+    late = late_copies([record for record in usable if not _beaten(record, usable)], rules)
+    return rows(
+        [record for record in batch if not any(record == copy or _is_beaten_by(record, copy) for copy in late)], rules
+    )
 
 
 def _is_beaten_by(record: Decoded, other: Decoded) -> bool:
@@ -175,7 +177,7 @@ def chain(
     an accepted (key, version) that is there; and the winners above it, by (key, version). A function of the sets."""
     found = {record for record in records if record.usable and record.version >= first}
     winners: dict[tuple[Any, int], Decoded] = {}
-    for record in first_sent([record for record in found if not _beaten(record, found)], rules):
+    for record in found - {record for record in found if _beaten(record, found)}:
         standing = winners.get((record.key, record.version))
         if standing is None or rules.beats(record, standing):
             winners[record.key, record.version] = record
@@ -206,15 +208,11 @@ def verdicts(batch: Sequence[Decoded], rules: Rules) -> list[Verdict]:
     usable = [(number, record) for number, record in enumerate(batch) if record.usable]
     standing = [(number, record) for number, record in usable if not _beaten(record, {one for _, one in usable})]
     among = [one for _, one in standing]
-    copies = {
-        number
-        for number, record in standing
-        if is_copy(record, among, rules) or _is_read_again(number, record, batch, rules)
-    }
-    standing = [(number, record) for number, record in standing if number not in copies]
+    late = late_copies(among, rules)
+    standing = [(number, record) for number, record in standing if record not in late]
     return [
-        Verdict("duplicate", of_copy(record, among, rules), first_delivery(record, among, rules).order)
-        if number in copies
+        Verdict("duplicate", "late_copy", first_delivery(record, among, rules).order)
+        if record in late
         else _verdict(number, record, standing, among, rules)
         for number, record in enumerate(batch)
     ]
@@ -222,51 +220,36 @@ def verdicts(batch: Sequence[Decoded], rules: Rules) -> list[Verdict]:
 
 def first_delivery(record: Decoded, among: Iterable[Decoded], rules: Rules) -> Decoded:
     """Of the deliveries of a record's message the one of the smallest version, and of these that of the smallest
-    offset (where offsets decide no tie: the first in the total order). Of that version, that of its own partition."""
+    offset (where offsets decide no tie: the first in the total order)."""
     copies = [one for one in among if _is_same_message(one, record, rules)]
-    lowest = min((one.version for one in copies), default=None)
-    if rules.by_offset and record.version == lowest:
-        copies = [one for one in copies if one.partition == record.partition]
-    return min(copies, key=lambda one: (one.version, *_sent_at(one, rules), one.whole), default=record)
+    return min(copies, key=lambda one: (one.version, one.position if rules.by_offset else one.order), default=record)
 
 
-def _sent_at(record: Decoded, rules: Rules) -> tuple[Any, ...]:
-    return (*record.position, record.order[0]) if rules.by_offset else record.order
+def late_copies(records: Sequence[Decoded], rules: Rules) -> set[Decoded]:
+    """The late copies that would be a row: each beats all records that are none."""
+    late = {record for record in records if is_late(record, records, rules)}
+    return {
+        record
+        for record in late
+        if all(
+            rules.beats(record, other)
+            for other in records
+            if other not in late and _have_deliveries_in_common(other, record, rules)
+        )
+    }
 
 
-def is_copy(record: Decoded, among: Iterable[Decoded], rules: Rules) -> bool:
-    """Whether a message was delivered before: at a smaller version, or at a smaller place of that version; places of
-    two partitions do not compare where offsets decide."""
+def is_late(record: Decoded, among: Sequence[Decoded], rules: Rules) -> bool:
+    """Whether a copy comes, in the order that decides, after another message that was first sent after its own."""
     if not rules.by_delivery:
         return False
-    for one in among:
-        if one == record or not _is_same_message(one, record, rules):
-            continue
-        if one.version < record.version:
-            return True
-        before = (*_sent_at(one, rules), one.whole) < (*_sent_at(record, rules), record.whole)
-        if one.version == record.version and before and (not rules.by_offset or one.partition == record.partition):
-            return True
-    return False
-
-
-def _is_read_again(number: int, record: Decoded, batch: Sequence[Decoded], rules: Rules) -> bool:
-    known = bool(record.message_id or record.producer)
-    return rules.by_delivery and known and record in batch[:number]
-
-
-def of_copy(record: Decoded, among: Sequence[Decoded], rules: Rules) -> str:
-    """Why a copy is a duplicate: another message of its key was first delivered in between, in the order that decides;
-    else the level at which it is the same as the first delivery."""
     first = first_delivery(record, among, rules)
-    others = [one for one in first_sent(among, rules) if _have_deliveries_in_common(one, record, rules)]
-    if any(rules.beats(record, other) and rules.beats(other, first) for other in others):
-        return "late_copy"
-    if first.position == record.position:
-        return "position"
-    if record.producer and first.producer == record.producer and first.partition == record.partition:
-        return "producer"
-    return "message_id" if record.message_id else "producer"
+    others = [one for one in among if _have_deliveries_in_common(one, record, rules)]
+    return any(
+        rules.beats(record, other) and rules.beats(other, first)
+        for other in others
+        if not _is_same_message(other, first, rules) and first_delivery(other, among, rules) == other
+    )
 
 
 def _have_deliveries_in_common(one: Decoded, other: Decoded, rules: Rules) -> bool:
@@ -276,7 +259,8 @@ def _have_deliveries_in_common(one: Decoded, other: Decoded, rules: Rules) -> bo
 def _is_same_message(one: Decoded, other: Decoded, rules: Rules) -> bool:
     """By the id, or where there is none by the producer's sequence, and by the content."""
     mine, theirs = (
-        ("id", record.message_id) if record.message_id else ("sequence", record.producer) for record in (one, other)
+        ("id", record.message_id) if record.message_id else ("sequence", record.producer, record.position[:-1])
+        for record in (one, other)
     )
     known = one.message_id or one.producer
     same = bool(known) and mine == theirs and one.content == other.content

@@ -20,7 +20,6 @@ SHARED = {
         "__init__",
         "backwards",
         "deliveries",
-        "message_digest",
         "strategy",
         "judging",
         "levels",

@@ -13,7 +13,7 @@ from pydantic import PrivateAttr, model_validator
 from onefold.dataset.consistency import check_declaration
 from onefold.dataset.declaration import Declaration
 from onefold.dataset.evolution import FieldHistory, Origin, origins_of
-from onefold.dataset.reserved_columns import LAYOUT, MESSAGE_LEDGER
+from onefold.dataset.reserved_columns import LAYOUT
 from onefold.dataset.sections import Registry
 from onefold.dataset.writer_schema import WriterSchema
 
@@ -67,7 +67,6 @@ class Dataset(Declaration):
             "buckets": self.target.buckets,
             **({"target.where": self.target.where} if self.target.where else {}),
             "table_layout": LAYOUT,
-            **({"message_ledger": MESSAGE_LEDGER} if self.versions_by_delivery else {}),
             "rules": RULES,
         }
 

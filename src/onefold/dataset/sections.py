@@ -288,11 +288,6 @@ class Quality(Model):
         description="upsert: of the records not covered before, those whose version is below an earlier one of their "
         "key and partition; usually 0.5",
     )
-    max_late_copies: int = Field(
-        default=0,
-        ge=0,
-        description="upsert, where a delivery decides: messages sent again after another one of their key; more warn",
-    )
     min_records: int = Field(default=100, ge=0, description="Below it, a rate only warns")
     freshness: Duration | None = Field(default=None, description="At the live edge: age of the newest record")
     max_held_age: Duration | None = Field(

@@ -16,7 +16,7 @@ from onefold.decisions import DecidedConflicts
 from onefold.decisions.accepted_gaps import Link, links_of
 from onefold.decisions.conflicts import put_conflicts
 from onefold.dedup.documents import Restart, Staged
-from onefold.dedup.lost_contents import judge_with_lost, put_lost_last
+from onefold.dedup.lost_contents import judge_with_lost
 from onefold.dedup.staging import slots_for, without_bytes
 from onefold.faults import fault_point
 from onefold.folding.strategy import Size, folding_of
@@ -43,12 +43,12 @@ from onefold.upsert.documents import CameAgain, Duplicates, Highest, Upserted
 from onefold.upsert.duplicate_groups import duplicates_of
 from onefold.upsert.forgotten_keys import forgotten_keys, without_keys
 from onefold.upsert.known_positions import Known, count_offsets, mark_known, settle_known, without_copies
-from onefold.upsert.look_up import look_up, meet_messages
+from onefold.upsert.look_up import look_up
 from onefold.upsert.merge import merge
 from onefold.upsert.nulls import nulls_of, settle_nulls, without_nulls
 from onefold.upsert.producer_sequences import come_again, highest_after, restarted
 from onefold.upsert.reused_identities import found_reused, mark_reused
-from onefold.upsert.state import read_messages, read_state
+from onefold.upsert.state import read_state
 from onefold.upsert.verdict_table import append_verdicts
 from onefold.vocabulary import Finding, Verdict
 
@@ -119,11 +119,6 @@ class Attempt:
         rows = read_state(self.session, self.dataset, self.table.main.snapshot, self.periods)
         return without_keys(rows, self.gone)
 
-    def messages(self) -> DataFrame:
-        """The same of the ledger of messages, those last in the order whose content lost a conflict."""
-        rows = read_messages(self.session, self.dataset, self.table.main.snapshot, self.periods)
-        return put_lost_last(without_keys(rows, self.gone), self.dataset, self.obeyed.lost)
-
 
 def apply_batch(at: Attempt) -> Upserted:
     """All of upsert behind the pinned base."""
@@ -161,8 +156,6 @@ def judge(at: Attempt, marked: DataFrame) -> DataFrame:
     """Marked rows with their final verdicts."""
     keys = at.session.table(at.staged.table).select(*C.row_key(at.dataset)) if at.size.narrow else None
     bounded = at.periods is not None
-    if at.dataset.versions_by_delivery:
-        marked = meet_messages(at.dataset, marked, at.messages(), keys=keys, bounded=bounded)
 
     def judge_rows(rows: DataFrame) -> DataFrame:
         return look_up(at.dataset, rows, at.state(), at.size.slots, at.links, keys=keys, bounded=bounded)
@@ -207,7 +200,6 @@ def count(at: Attempt, actions: str) -> Upserted:
         counts=counts.verdicts,
         partitions=counts.partitions,
         changes=counts.changes,
-        delivered=counts.delivered,
         buckets=counts.buckets,
         within=at.periods,
         narrow=at.size.narrow,

@@ -324,30 +324,18 @@ def _keep_every_place(original: Any) -> Any:
 
 
 def _take_copies_for_versions(original: Any) -> Any:
-    def with_copies(*args: Any) -> Any:
+    def with_late_copies(*args: Any) -> Any:
         from pyspark.sql import functions as F
 
         marked = original(*args)
-        return marked.withColumn("_copy", F.lit(False)) if "_copy" in marked.columns else marked
+        return marked.withColumn("_late", F.lit(False)) if "_late" in marked.columns else marked
 
-    return with_copies
-
-
-def _know_no_message(original: Any) -> Any:
-    def with_messages(staged: Any, known: Any, dataset: Any) -> Any:
-        return original(staged, known.limit(0), dataset)
-
-    return with_messages
+    return with_late_copies
 
 
-def _lower_nothing(original: Any) -> Any:
-    def with_lowered(*args: Any, **more: Any) -> Any:
-        from pyspark.sql import functions as F
-
-        found = original(*args, **more)
-        return found.withColumn("_lowered", F.when(F.lit(False), F.col("_lowered")))
-
-    return with_lowered
+def _compare_no_copy_with_rows(original: Any) -> Any:
+    del original
+    return lambda *args: False
 
 
 def _let_the_key_win(original: Any) -> Any:
@@ -951,17 +939,14 @@ FAULTS: dict[str, Fault] = {
         _keep_every_place,
     ),
     "what is sent again is newer": Fault(
-        "duplicate/late_copy", "with_copies", "Every delivery is a message.",
-        "tests/spark/test_deliveries.py::test_in_one_batch_a_message_counts_once", _take_copies_for_versions,
+        "duplicate/late_copy", "with_late_copies", "No copy is late.",
+        "tests/spark/test_deliveries.py::test_a_copy_after_another_message_of_its_key_is_red_by_name",
+        _take_copies_for_versions,
     ),
-    "the table knows no message": Fault(
-        "duplicate/late_copy", "deliveries.with_messages", "No record is looked up in the ledger of messages.",
-        "tests/spark/test_deliveries.py::test_in_later_batches_the_ledger_knows_it", _know_no_message,
-    ),
-    "an earlier delivery leaves the row": Fault(
-        "conflict/earlier_delivery", "with_lowered", "No row is lowered.",
-        "tests/spark/test_deliveries.py::test_an_earlier_delivery_lowers_the_row_or_is_red_and_a_rebuild_of_the_log_is_right",
-        _lower_nothing,
+    "copies of the table's row raise it": Fault(
+        "duplicate/late_copy", "may_have_late_copies", "No copy is looked for next to the table's rows.",
+        "tests/spark/test_deliveries.py::test_a_copy_of_the_tables_row_after_another_message_in_its_batch_is_red",
+        _compare_no_copy_with_rows,
     ),
     "a counter that begins again is late": Fault(
         "superseded/backwards", "lies_behind", "No record lies later in its partition than the version that beats it.",

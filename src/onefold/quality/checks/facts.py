@@ -84,10 +84,10 @@ class BranchFacts:
     backwards: Sequence[str]
     """Some records whose version is below an earlier one, by key and position; known only where the limit is
     exceeded."""
+    late_copies: int
+    """Copies of a message that would bring an old value back."""
     first_late: Sequence[str]
-    """Some late copies, by key and position, with the first delivery of their message."""
-    first_earlier: Sequence[str]
-    """Some earlier deliveries after which the row is not known, by key and position, with the later delivery."""
+    """Some of them, by key and position, with an earlier delivery."""
     ahead: Sequence[str]
     """Some records whose log timestamp is ahead of the clock, by position; known only where the limit is exceeded."""
     damage: Sequence[SegmentDamage]
