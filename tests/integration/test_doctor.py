@@ -375,7 +375,7 @@ def test_what_left_the_log_behind_the_landing_is_lost_and_told(broker: Broker, l
 UPSERT = {"mode": "upsert", "key": ["key"], "version": {"from": "offset"}}
 
 
-@pytest.mark.by_day("False", why="with cuts it is told by what they know")
+@pytest.mark.by_day("False", why="with cuts, what they know says it")
 @pytest.mark.parametrize("dated", [True, False])
 def test_partitions_that_were_added_since_the_first_landing_are_told(broker: Broker, lake: Lake, dated: bool) -> None:
     """Cuts know the partitions that were empty; without cuts it is told once others hold records."""

@@ -77,6 +77,9 @@ LINES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "offset above 2^53": (LINE.replace(b":7,", b":9007199254740993,"), good(_offset=9007199254740993)),
     "headers": (named(b'"a"', b'"1"', b'"b"', b"null"), good(_headers=[pair("a", "1"), pair("b", None)])),
     "equal headers": (named(b'"a"', b'"1"', b'"a"', b'"2"'), good(_headers=[pair("a", "1"), pair("a", "2")])),
+    "a header without a name": (named(b'"a"', b'"1"', b"null", b'"2"'), good(_headers=None)),
+    "a number as a header's name": (named(b"5", b'"1"'), good(_headers=None)),
+    "a number as a header's value": (named(b'"a"', b"1.10"), good(_headers=[pair("a", "1.10")])),
     "no headers": (named(), good()),
     "one word too many": (named(b'"a"', b'"1"', b'"b"'), good(_headers=[pair("a", "1")])),
     "one word": (named(b'"a"'), good()),
@@ -144,6 +147,7 @@ LINES: dict[str, tuple[bytes, dict[str, Any]]] = {
         MIXED,
         good(_key_bytes=b"\xff\xee\x82\x80"),
     ),
+    "what nothing reads is not UTF-8": (LINE.replace(b'"create"', b'"\xff"'), good()),
     "line not UTF-8": (b"\xff\xfe", unreadable(b"\xff\xfe")),
 }
 

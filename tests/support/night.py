@@ -72,7 +72,7 @@ def _text(value: ast.expr | None) -> str:
 def table(tests: Iterable[Waiting]) -> str:
     """One row a test."""
     return "\n".join(
-        ["| file | test | cases by day | why |", "| --- | --- | --- | --- |", *(one.row() for one in tests)]
+        ["| file | test | cases by day | why |", "| --- | --- | --- | --- |", *(test.row() for test in tests)]
     )
 
 

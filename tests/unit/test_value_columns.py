@@ -86,6 +86,17 @@ def test_a_batch_is_read_as_a_proof_reads_it(given: dict[str, Any], edges: float
         assert seen == read_by_a_proof(value, asked), value
 
 
+def test_at_each_edge_a_value_is_read_as_a_proof_reads_it() -> None:
+    """One field a record: next to a value of another that has to go the exact way, nothing shows what the fast way
+    takes."""
+    for name, texts in EDGES.items():
+        asked = fields({name: FLAT[name]})
+        values: list[Any] = [f'{{"{name}": {text}}}'.encode() for text in (*texts, *FITTING[name])]
+        for value, found in zip(values, reader(asked)(values).to_pylist(), strict=True):
+            wrong = {problem for problem, _ in found["problems"] or ()}
+            assert (False, wrong, False, {name: found["fields"]["f0"]}) == read_by_a_proof(value, asked), value
+
+
 def test_what_fits_goes_the_fast_way() -> None:
     """A batch of which most goes the exact way would be right, and slow: nothing else would show it."""
     value = (
@@ -113,6 +124,37 @@ def test_s6_a_value_nests_at_most_500_levels(levels: int, taken: bool, brackets:
         assert found["fields"]["f0"] == (1 if right else None)
         assert (found["unusable"] is None) == right
         assert fields_of(text, {"a": FieldType("long")}, {"a": [("a",)]}, None)[1] == ([] if right else ["(value)"])
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "", "é", "a.b", " "])
+def test_any_name_is_read(name: str) -> None:
+    asked = Fields({"x": parse_type("long")}, {"x": [(name,)]}, {}, None)
+    [found] = reader(asked)([json.dumps({name: 5}).encode()]).to_pylist()
+    assert (found["fields"], found["problems"]) == ({"f0": 5}, None)
+
+
+DIGITS = 2_000_000
+LONG = {
+    "whole": b"1" * DIGITS,
+    "behind the point": b"0." + b"1" * DIGITS,
+    "zeros": b"1." + b"0" * DIGITS,
+    "small": b"0." + b"0" * DIGITS + b"1",
+    "text": b'"' + b"1" * DIGITS + b'"',
+    "half way between doubles": b"9007199254740993." + b"0" * DIGITS + b"1",
+}
+
+
+@pytest.mark.parametrize(
+    "kind", ["int", "long", "double", "decimal(18,2)", "decimal(38,38)", "timestamp(nanos)", "json"]
+)
+def test_s6_numbers_of_millions_of_digits_end_no_batch(kind: str) -> None:
+    """Python's decimals raise an error at a million digits, unless their context has room for more."""
+    asked = Fields({"x": parse_type(kind)}, {"x": [("x",)]}, {}, None)
+    values = [b'{"x": %b}' % text for text in LONG.values()]
+    for value, found in zip(values, reader(asked)(list(values)).to_pylist(), strict=True):
+        wrong = {name for name, _ in found["problems"] or ()}
+        seen = (False, wrong, False, {"x": found["fields"]["f0"]})
+        assert seen == read_by_a_proof(value, asked), value[:40]
 
 
 def test_one_bad_date_of_a_batch_costs_no_other_its_fast_way() -> None:
@@ -144,3 +186,21 @@ def test_a_default_and_places_one_after_the_other() -> None:
     found = reader(asked)(list(cases)).to_pylist()
     assert [list(row["fields"].values()) for row in found] == list(cases.values())
     assert [row["problems"] for row in found] == [None] * len(cases)
+
+
+def test_a_required_field_is_missed_below_a_name_and_at_each_of_its_places() -> None:
+    asked = Fields(
+        {"a": FieldType("long"), "b": FieldType("decimal", precision=4, scale=1)},
+        {"a": [("x", "a"), ("old",)], "b": [("y", "b")]},
+        {},
+        None,
+    )
+    cases: dict[bytes, list[str]] = {
+        b'{"x": {"a": 1}, "y": {"b": 1.5}}': [],
+        b'{"old": null, "y": {"b": null}}': [],
+        b'{"x": {}, "y": {"b": 1.5}}': ["a is absent"],
+        b'{"x": {"a": 1}, "y": null}': ["b is absent"],
+        b"{}": ["a is absent", "b is absent"],
+    }
+    found = reader(asked)(list(cases)).to_pylist()
+    assert [[problem["detail"] for _, problem in row["problems"] or ()] for row in found] == list(cases.values())

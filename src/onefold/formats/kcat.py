@@ -66,7 +66,6 @@ def read_line(line: bytes) -> Line:
     if len(line) > MOST_BYTES:
         return Line(problem=f"the line has more than {MOST_BYTES:,} bytes")
     try:
-        line.decode()  # msgspec does not look at what it skips
         plain = _decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _read_exactly(line)
@@ -114,20 +113,20 @@ def _headers(given: Any) -> Headers | None:
     """kcat's flat list [name, value, name, value, …], or its map of names and values."""
     if given is None:
         return []
-    pairs = given.items() if isinstance(given, dict) else _pairs(given) if isinstance(given, list) else None
-    return None if pairs is None else [{"key": _name(name), "value": header_of(value)} for name, value in pairs]
+    pairs = (
+        list(given.items() if isinstance(given, dict) else _pairs(given)) if isinstance(given, dict | list) else None
+    )
+    if pairs is None or not all(_is_string(name) for name, _ in pairs):
+        return None
+    return [{"key": _shown(name), "value": header_of(value)} for name, value in pairs]
 
 
 def _pairs(flat: list[Any]) -> Any:
     return zip(flat[::2], flat[1::2], strict=False)
 
 
-def _name(given: Any) -> str:
-    """A header's name; bytes that are no text are a name that no dataset file says."""
-    return _shown(given if isinstance(given, str) else json_text(given))
-
-
 def _shown(text: str) -> str:
+    """A text in which bytes that are no UTF-8 are replaced: a header's name that no dataset file says."""
     return bytes_of(text).decode("utf-8", "replace")
 
 

@@ -13,7 +13,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
-from decimal import Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from functools import partial, reduce
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -22,7 +22,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_type
 
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse, paths
@@ -31,6 +30,7 @@ from onefold.dataset.types import FieldType
 from onefold.dataset.value_formats import VALUE_FORMATS, ValueFormat
 from onefold.dataset.writer_schema import WriterSchema
 from onefold.formats import registered_protobuf
+from onefold.formats.arrow_types import arrow_type
 from onefold.formats.structured_json import FormatError
 from onefold.formats.text import BOM, MOST_BYTES, Number, json_text, nests_too_deep, parse_exactly
 from onefold.formats.wire import MessagePlace
@@ -151,7 +151,7 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
     places, of_key = dataset.read_places, dataset.key.format
     compiled = {section: _compiled(dataset, section) for section in ("key", "value")}
     known = frozenset(dataset.read_fields) if dataset.value.schema_changes == "quarantine" else None
-    types = {name: _arrow_type(kind) for name, kind in fields.items()}
+    types = {name: arrow_type(kind) for name, kind in fields.items()}
 
     def decoded(
         key: bytes | None, value: bytes | None, read_key: Read, read_value: Read
@@ -193,22 +193,6 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
             yield pa.RecordBatch.from_pydict(columns)
 
     return read
-
-
-def _arrow_type(kind: FieldType) -> pa.DataType:
-    match kind.name:
-        case "list":
-            assert kind.item
-            return pa.list_(_arrow_type(kind.item))
-        case "map":
-            assert kind.item
-            return pa.map_(pa.string(), _arrow_type(kind.item))
-        case "struct":
-            return pa.struct([(name, _arrow_type(of)) for name, of in kind.fields])
-        case "timestamp":
-            return pa.timestamp("us", "UTC")
-        case _:
-            return to_arrow_type(T.DataType.fromDDL(kind.sql))
 
 
 # The key and the value, as JSON.
@@ -494,7 +478,7 @@ def _whole(text: str, limit: int) -> int:
 
 
 def _decimal(text: str, kind: FieldType) -> Decimal:
-    exact = Context(prec=len(text) + 2 * _MOST_DIGITS)
+    exact = Context(prec=len(text) + 2 * _MOST_DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN)
     number = _exact(text).normalize(exact)
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int)

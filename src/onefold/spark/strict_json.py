@@ -23,20 +23,20 @@ def without_mark(text: Column) -> Column:
     return F.when(text.startswith(_BOM), F.substr(text, F.lit(2))).otherwise(text)
 
 
-def has_escaped_surrogates(text: Column) -> Column:
+def _has_escaped_surrogates(text: Column) -> Column:
     """Whether a JSON text has an escape of a surrogate: of a pair, or of half a pair."""
     return F.contains(text, F.lit("\\ud")) | F.contains(text, F.lit("\\uD"))
 
 
-def without_half_pairs(text: Column, mark: str) -> Column:
-    """A JSON text in which each escape of half a surrogate pair (`\\ud83d` alone) is `mark` and the four digits.
+def _without_half_pairs(text: Column) -> Column:
+    """A JSON text in which each escape of half a surrogate pair (`\\ud83d` alone) is `HALF` and the four digits.
 
     No UTF-8 text has half a pair, and Spark's parser makes a question mark of it. To be asked of few texts
-    (`has_escaped_surrogates`): it goes over them five times.
+    (`_has_escaped_surrogates`): it goes over them five times.
     """
     text = F.replace(text, F.lit("\\\\"), F.lit(_BACKSLASH))  # an escaped backslash begins no escape
     text = F.regexp_replace(text, _PAIR, f"{_ESCAPE}$1{_ESCAPE}$2")
-    text = F.regexp_replace(text, _HALF, f"{mark}$1")
+    text = F.regexp_replace(text, _HALF, f"{HALF}$1")
     return F.replace(F.replace(text, F.lit(_ESCAPE), F.lit("\\u")), F.lit(_BACKSLASH), F.lit("\\\\"))
 
 
@@ -45,7 +45,7 @@ def key_as_parsed(text: Column) -> Column:
     pair. Null where it has such a half, and letters that would be taken for those put aside."""
     plain = without_mark(text)
     own = reduce(Column.__or__, (F.contains(plain, F.lit(letter)) for letter in (HALF, _ESCAPE, _BACKSLASH)))
-    return F.when(has_escaped_surrogates(plain), F.when(~own, without_half_pairs(plain, HALF))).otherwise(plain)
+    return F.when(_has_escaped_surrogates(plain), F.when(~own, _without_half_pairs(plain))).otherwise(plain)
 
 
 def path_to(names: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from onefold.dataset.writer_schema import WriterSchema
 from onefold.formats.avro import message_reader
 from onefold.formats.wire import MessagePlace
 from onefold.values import messages, registered, schema_file
-from onefold.values.python import Read, ToJson
+from onefold.values.arrow_functions import Read, ToJson
 
 
 class ValueReader(messages.MessageValues):

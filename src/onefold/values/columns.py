@@ -7,6 +7,7 @@ among them, go the exact way (`onefold.values.exact`), one by one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -20,6 +21,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from onefold.dataset import Dataset
 from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
+from onefold.formats.arrow_types import arrow_type
 from onefold.formats.text import BOM, MOST_BYTES, MOST_LEVELS, nests_too_deep, parse_exactly
 from onefold.instants import FIRST, LAST
 from onefold.values.exact import ABSENT, DAYS, LARGEST, PER_SECOND, ProblemError, shown, typed
@@ -36,6 +38,8 @@ _SURE_INSTANT = (
     r"^[12]\d{3}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?$",
 )
 """Texts that Arrow reads as an instant just as the exact way does, with a zone and without one."""
+_NOT_IN_NAMES = re.compile(r'["\\\x00-\x1f]')
+"""What no name has that msgspec looks for."""
 _SURE_DATE = r"^[12]\d{3}-\d\d-\d\d$"
 Json = bytes | tuple[str, str] | None
 """The JSON of a value, a (reason, detail) why there is none, or None of a null."""
@@ -76,7 +80,7 @@ class Fields:
 def reader(fields: Fields) -> Callable[[list[Json]], pa.StructArray]:
     """What reads a batch of values: a struct of `FIELDS`, `PROBLEMS`, `UNUSABLE` and `UNKNOWN` each; null of a null."""
     fast, exact = _Fast(fields), _Exact(fields)
-    types = [_arrow_type(kind) for kind in fields.kinds.values()]
+    types = [arrow_type(kind) for kind in fields.kinds.values()]
 
     def read(values: list[Json]) -> pa.StructArray:
         columns, odd = fast.columns(values)
@@ -109,36 +113,6 @@ def _places_of(size: int, odd: list[int]) -> pa.Array:
     for number, at in enumerate(odd):
         places[at] = size + number
     return pa.array(places, pa.int64())
-
-
-def _arrow_type(kind: FieldType) -> pa.DataType:
-    match kind.name:
-        case "list":
-            assert kind.item
-            return pa.list_(_arrow_type(kind.item))
-        case "map":
-            assert kind.item
-            return pa.map_(pa.string(), _arrow_type(kind.item))
-        case "struct":
-            return pa.struct([(name, _arrow_type(of)) for name, of in kind.fields])
-        case "decimal":
-            return pa.decimal128(kind.precision, kind.scale)
-        case "timestamp":
-            return pa.timestamp("us", "UTC")
-        case _:
-            return _ARROW[kind.name]
-
-
-_ARROW = {
-    "string": pa.string(),
-    "json": pa.string(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
-    "binary": pa.binary(),
-}
 
 
 # The exact way: one record, with reasons.
@@ -229,7 +203,7 @@ def _object_of(value: Json) -> dict[str, Any]:
 
 class _Fast:
     """Decodes what needs no judgement; nothing at all where two fields are read from one place, or from a place in
-    another's."""
+    another's, or where msgspec cannot look for a name."""
 
     def __init__(self, fields: Fields) -> None:
         self._kinds = list(fields.kinds.values())
@@ -246,7 +220,7 @@ class _Fast:
         odd = {number for number, value in enumerate(values) if isinstance(value, tuple)}
         if self._decode is None:
             odd |= {number for number, value in enumerate(values) if value is not None}
-            return [pa.nulls(len(values), _arrow_type(kind)) for kind in self._kinds], sorted(odd)
+            return [pa.nulls(len(values), arrow_type(kind)) for kind in self._kinds], sorted(odd)
         records: list[Any] = [None] * len(values)
         decode, is_text = self._decode, _are_text(values)
         for number, value in enumerate(values):
@@ -304,7 +278,9 @@ class _Tree:
 
     @classmethod
     def of(cls, fields: Fields) -> _Tree | None:
-        """None: two fields are read from one place, or one from within another's."""
+        """None: two fields are read from one place, or one from within another's, or a name cannot be looked for."""
+        if any(_NOT_IN_NAMES.search(step) for places in fields.places.values() for place in places for step in place):
+            return None
         tree = cls()
         for name, kind in fields.kinds.items():
             places = fields.places[name]
@@ -413,7 +389,7 @@ def _column_of(kind: FieldType) -> Column:
         return lambda values: _since_1970(values, kind)
     match kind.name:
         case "string" | "boolean" | "int" | "long":
-            return lambda values: (pa.array(values, _ARROW[kind.name]), ())
+            return lambda values: (pa.array(values, arrow_type(kind)), ())
         case "double":
             return _doubles
         case "decimal":
@@ -436,7 +412,7 @@ def _decimals(values: list[Any], kind: FieldType) -> tuple[pa.Array, Iterable[in
     sure += rf"(\.\d{{1,{kind.scale}}})?" if kind.scale else ""
     raw = [bytes(value) if value is not None else None for value in values]
     texts = pa.array([None if text == b"null" else text for text in raw], pa.binary()).cast(pa.string())
-    return _cast(texts, rf'^({sure}|"{sure}")$', lambda sound: pc.utf8_trim(sound, '"').cast(_arrow_type(kind)))
+    return _cast(texts, rf'^({sure}|"{sure}")$', lambda sound: pc.utf8_trim(sound, '"').cast(arrow_type(kind)))
 
 
 def _dates(values: list[Any]) -> tuple[pa.Array, Iterable[int]]:
@@ -483,7 +459,7 @@ def _since_1970(values: list[Any], kind: FieldType) -> tuple[pa.Array, Iterable[
     else:
         micros = pc.multiply(pc.if_else(fits, counts, None), max(1, 1_000_000 // PER_SECOND.get(kind.unit, 1_000_000)))
     found = pc.if_else(fits, micros, None)
-    return (found.cast(pa.int32()) if kind.name == "date" else found).cast(_arrow_type(kind)), _where(pc.invert(fits))
+    return (found.cast(pa.int32()) if kind.name == "date" else found).cast(arrow_type(kind)), _where(pc.invert(fits))
 
 
 def _one_by_one(values: list[Any], kind: FieldType) -> tuple[pa.Array, Iterable[int]]:
@@ -494,7 +470,7 @@ def _one_by_one(values: list[Any], kind: FieldType) -> tuple[pa.Array, Iterable[
         except (ProblemError, OverflowError):
             made.append(None)
             refused.append(number)
-    return pa.array(made, _arrow_type(kind)), refused
+    return pa.array(made, arrow_type(kind)), refused
 
 
 def _part_of(kind: FieldType) -> Callable[[Any], Any]:

@@ -132,12 +132,10 @@ def _decimal(value: Any, kind: FieldType) -> Decimal | None:
     number = Decimal(value)
     if not number:
         return Decimal(0)
-    number = number.normalize(_ALL_DIGITS)
-    exponent = number.as_tuple().exponent
-    assert isinstance(exponent, int)
-    if number.adjusted() >= kind.precision - kind.scale or -exponent > kind.scale:
+    if number.adjusted() >= kind.precision - kind.scale:
         return None
-    return number.quantize(Decimal(1).scaleb(-kind.scale), context=_ALL_DIGITS)
+    found = number.quantize(Decimal(1).scaleb(-kind.scale), context=_ALL_DIGITS)
+    return found if found == number else None
 
 
 def _date(value: Any, kind: FieldType) -> int | None:

@@ -29,8 +29,8 @@ from onefold.instants import FIRST, LAST
 from onefold.records import envelope as E
 from onefold.values import text as T
 from onefold.values.format import KEY_TEXT, SCHEMA_NAME
+from onefold.values.key_parts import part_of_key, scalar_text
 from onefold.values.rejection import Compiled, not_utf8
-from onefold.values.variant import part_of_key, scalar_text
 
 _SQL_TYPES = {"long": "bigint", "int": "int"}
 # Whatever is repeated without a bound is possessive: else text of a producer's costs its square.

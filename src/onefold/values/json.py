@@ -9,11 +9,11 @@ from onefold.dataset import Dataset
 from onefold.dataset.expressions import Path
 from onefold.records import envelope as E
 from onefold.spark.strict_json import HALF, key_as_parsed, one_value, without_mark
+from onefold.values.arrow_functions import fields_of
 from onefold.values.columns import FIELDS, PROBLEMS, UNKNOWN, UNUSABLE, Fields
 from onefold.values.format import KEY_TEXT, KEY_VARIANT, LEFT_UNREAD
-from onefold.values.python import fields_of
+from onefold.values.key_parts import part_of_key, scalar_text
 from onefold.values.rejection import not_utf8
-from onefold.values.variant import part_of_key, scalar_text
 from onefold.vocabulary import Reason
 
 _READ = "_value_read"

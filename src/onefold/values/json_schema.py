@@ -13,7 +13,7 @@ from onefold.dataset.writer_schema import WriterSchema
 from onefold.formats.wire import MessagePlace
 from onefold.records import envelope as E
 from onefold.values import messages
-from onefold.values.python import Read, ToJson, header_of
+from onefold.values.arrow_functions import Read, ToJson, header_of
 from onefold.values.registered import decoder
 
 _SHORT = 64

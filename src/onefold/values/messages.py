@@ -13,11 +13,11 @@ from onefold.dataset import Dataset
 from onefold.dataset.expressions import Path
 from onefold.records import envelope as E
 from onefold.values import json
+from onefold.values.arrow_functions import ToJson, decoded, fields_of
 from onefold.values.columns import Fields
-from onefold.values.python import ToJson, decoded, fields_of
 
 _KEY = "_key_decoded"
-"""The key as JSON (`onefold.values.python.DECODED`)."""
+"""The key as JSON (`onefold.values.arrow_functions.DECODED`)."""
 
 
 def never() -> Column:

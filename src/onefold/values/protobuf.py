@@ -13,7 +13,7 @@ from onefold.formats import registered_protobuf
 from onefold.formats.protobuf import message_reader
 from onefold.formats.wire import MessagePlace
 from onefold.values import messages, registered, schema_file
-from onefold.values.python import Read, ToJson
+from onefold.values.arrow_functions import Read, ToJson
 
 
 class ValueReader(messages.MessageValues):

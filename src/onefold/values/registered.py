@@ -30,8 +30,8 @@ from onefold.formats.wire import (
     schema_id,
 )
 from onefold.records import envelope as E
+from onefold.values.arrow_functions import Read, ToJson, json_by, text_of
 from onefold.values.columns import Json
-from onefold.values.python import Read, ToJson, json_by, text_of
 from onefold.vocabulary import Reason
 
 MOST_NAMED = 10_000

@@ -9,8 +9,8 @@ from onefold.dataset.types import FieldType
 from onefold.errors import UsageError
 from onefold.formats.structured_json import FormatError
 from onefold.formats.wire import Header
+from onefold.values.arrow_functions import Read, ToJson, json_by
 from onefold.values.columns import Json
-from onefold.values.python import Read, ToJson, json_by
 
 ReaderOf = Callable[[str, Mapping[str, FieldType]], Read]
 """The text of a schema and the declared fields to what reads messages."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 
 from onefold.formats.structured_json import FormatError, TooLargeError
 from onefold.formats.wire import Header, header_names
@@ -51,12 +51,12 @@ def fields_of(data: Column, fields: Fields, section: str = "", made: Callable[[]
         made: of messages, what makes, once a task, what turns them into JSON.
     """
 
-    def run(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
+    def run(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         read = reader(fields)
         for batch in batches:
             yield read(batch.to_pylist())
 
-    def run_messages(batches: Iterable[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+    def run_messages(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         assert made
         read, to_json = reader(fields), made()
         for batch in batches:
@@ -71,7 +71,7 @@ def fields_of(data: Column, fields: Fields, section: str = "", made: Callable[[]
 def decoded(data: Column, section: str, made: Callable[[], ToJson]) -> Column:
     """`DECODED` of a column of messages."""
 
-    def run(batches: Iterable[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+    def run(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         to_json = made()
         for batch in batches:
             yield pa.array([_said(to_json(message, header)) for message, header in _messages(batch)], _DECODED)
@@ -94,7 +94,7 @@ def text_of(
     """The text that a function, which `made` makes once a task, has for a message and the header that names its
     schema."""
 
-    def run(batches: Iterable[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+    def run(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         each = made()
         for batch in batches:
             yield pa.array([each(message, header) for message, header in _messages(batch)], pa.string())
@@ -104,14 +104,15 @@ def text_of(
     return found
 
 
-def _messages(batch: tuple[pa.Array, pa.Array, pa.Array]) -> Iterator[tuple[bytes | None, Header | None]]:
+def _messages(batch: tuple[pa.Array, ...]) -> Iterator[tuple[bytes | None, Header | None]]:
     messages, names, values = (column.to_pylist() for column in batch)
     for message, name, value in zip(messages, names, values, strict=True):
         yield message, Header(name, value) if name else None
 
 
 def _function(run: Callable[..., Iterator[pa.Array]], sql: str) -> Any:
-    return arrow_udf(run, sql, ArrowUDFType.SCALAR_ITER)
+    given: Any = arrow_udf  # Spark reads from the types of `run` that it is called once a task
+    return given(run, sql)
 
 
 def _once(run: Callable[..., Iterator[pa.Array]], sql: str) -> Callable[..., Column]:
