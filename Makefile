@@ -12,7 +12,7 @@ SERVERS := .jars/s3/.ready .jars/postgres/.ready
 REST := .jars/rest/.ready
 REGISTRY := .jars/registry/.ready
 CLASSES := .jars/spark/classes.jsa
-# One process more than there are cores, for many tests wait for a server; each has files of its own, the quick ones last.
+# One process more than cores, because many tests wait for a server; each process has its own files, the quick files last.
 SHARED := --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder --durations 40
 
 .PHONY: help
@@ -62,13 +62,13 @@ $(CLASSES): $(JARS)
 	@rm -f $@; scratch=$$(mktemp -d); trap 'rm -rf $$scratch' EXIT; made=$$scratch/classes.jsa; \
 	    if ! ONEFOLD_LAKE=$$scratch/lake SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=$$made -Xlog:cds=off -Xlog:cds+dynamic=off" \
 	        $(BIN)/onefold run accounts --export sample/exports/kcat/1-first 2>&1 | cat >$$scratch/said || ! test -f $$made; \
-	    then cat $$scratch/said >&2; exit 1; fi; mv $$made $@  # the pipe ends when the JVM has left, too
+	    then cat $$scratch/said >&2; exit 1; fi; mv $$made $@  # the pipe ends after the JVM, too
 
 .PHONY: classes
 classes: $(CLASSES) ## Once: every later command starts some seconds faster (190 MB)
 
 .PHONY: demo
-demo: setup $(KAFKA) ## The main job on the shipped sample and on two live topics, to the report
+demo: setup $(KAFKA) ## The whole pipeline on the shipped sample and on two live topics, to the report
 	@$(BIN)/onefold demo
 
 .PHONY: airflow-demo
@@ -102,14 +102,14 @@ test-quick: setup ## Unit tests, without a JVM
 test-for: servers ## The tests of a package: make test-for PACKAGE=upsert (several: PACKAGE="dedup upsert")
 	@files=$$($(BIN)/python -m tests.support.packages $(PACKAGE)); $(BIN)/pytest $(SHARED) $$files
 
-# More drawn histories and batches, every fault point, and what is marked nightly. Each piece is meant to take at most 80 minutes.
+# More drawn histories and batches, every fault point, and the tests marked nightly. Each piece should take at most 80 minutes.
 NIGHT := ONEFOLD_TEST_HISTORIES=$${ONEFOLD_TEST_HISTORIES:-16} ONEFOLD_TEST_BATCHES=$${ONEFOLD_TEST_BATCHES:-20} ONEFOLD_TEST_POINTS=all
 PIECES := laws histories process integration dags faults
 DRAWN := test_L1_whatever_is_drawn
 PIECE ?= $(PIECES)
 
 .PHONY: test-nightly
-test-nightly: $(addprefix night-,$(PIECE)) ## What takes too long for `make test`, in pieces: PIECE=laws, histories, process, integration, dags or faults
+test-nightly: $(addprefix night-,$(PIECE)) ## The tests that take too long for `make test`, in pieces: PIECE=laws, histories, process, integration, dags or faults
 
 .PHONY: night-laws night-histories night-process night-integration night-dags night-faults
 night-laws: servers
@@ -125,14 +125,14 @@ night-faults: servers
 	@$(BIN)/python -m tests.support.planted
 
 .PHONY: lint
-lint: setup ## Style, import walls and types
+lint: setup ## Style, import rules and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports
 	@$(BIN)/mypy
 
 .PHONY: audit
-audit: setup ## Known vulnerabilities of what requirements.lock pins: fails where scripts/audit-accepted.txt has none of it (AUDIT="-s osv" asks OSV)
+audit: setup ## Known vulnerabilities of the packages in requirements.lock: fails if one is not in scripts/audit-accepted.txt (AUDIT="-s osv": data of OSV)
 	@$(BIN)/python scripts/audit requirements.lock scripts/audit-accepted.txt $(AUDIT)
 
 .PHONY: bench
@@ -151,15 +151,15 @@ bench-segments: setup ## Reading log segments side by side with kafka-python's o
 	@$(BIN)/python -m benchmarks.segments
 
 .PHONY: bench-merge
-bench-merge: setup ## Upserting a batch into a large table beside a copy-on-write MERGE and Delta Lake's
+bench-merge: setup ## Upserting a batch into a large table side by side with a copy-on-write MERGE and Delta Lake's
 	@$(BIN)/python -m benchmarks.merge
 
 .PHONY: bench-scale
-bench-scale: setup ## A hundred million records through the whole way in a heap of 8 GB: hours
+bench-scale: setup ## A hundred million records through all steps in a heap of 8 GB: hours
 	@$(BIN)/python -m benchmarks.scale
 
 .PHONY: bench-small
-bench-small: setup ## A small batch from command to report, with the share of each step, beside a bare Spark job
+bench-small: setup ## A small batch from command to report, with the share of each step, side by side with a bare Spark job
 	@$(BIN)/python -m benchmarks.small_batch
 
 .PHONY: bench-parsing
@@ -167,10 +167,10 @@ bench-parsing: setup ## Reading each file of dags/ with 200 dataset files
 	@$(BIN)/python -m benchmarks.parsing
 
 .PHONY: record
-record: setup $(KAFKA) ## Record the sample stream anew from a real broker
+record: setup $(KAFKA) ## Record the sample stream again from a real broker
 	@$(BIN)/python -m sample.record
 
-# Of the same versions, what deploy/Dockerfile installs.
+# The packages that deploy/Dockerfile installs, in the same versions.
 RUNS_ONLY := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url --no-header \
     --constraint requirements.lock --python-version 3.11
 
@@ -182,5 +182,5 @@ lock: ## Resolve requirements.lock again, and from it the locks of the image (ne
 	sed -n '/^requires = /s/.*"\(.*\)".*/\1/p' pyproject.toml | $(RUNS_ONLY) - -o deploy/build.lock
 
 .PHONY: clean
-clean: ## Remove what the demos made; the environment and the jars stay
+clean: ## Remove the files of the demos; the environment and the jars stay
 	rm -rf .demo .airflow .lake .onefold .pytest_cache .mypy_cache .ruff_cache .hypothesis

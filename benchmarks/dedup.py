@@ -1,7 +1,7 @@
 """Dedup side by side: Onefold's step, a plain Spark job, and DuckDB, on the same bytes in one run.
 
 `onefold` has one identity level, `all_levels` all four: with them come the narrower reasons, the account of every
-producer's sequences, and the search for identities that stand for two messages. The exit code is 1 if they take more
+producer's sequences, and the search for identities that two messages share. The exit code is 1 if they take more
 than 1.5 times as long.
 
     python -m benchmarks.dedup [--rows 10000000] [--rounds 3]
@@ -50,7 +50,7 @@ MOST = 1.5
 EVENTS = "events"
 """Spark's event logs, below the scratch folder."""
 MEMORY = "3g"
-"""Heap of each Spark job; with what the JVM needs beside it, the aim is 4 GB resident."""
+"""Heap of each Spark job; with the JVM's other memory, the aim is 4 GB resident."""
 
 
 def generate(folder: Path, rows: int) -> None:

@@ -5,7 +5,7 @@
 A broker of its own holds `rows` records of about 150 bytes in four partitions. Onefold lands them as shipped: exact
 ranges, read by Spark, Parquet, checksums, manifest; its session is open before the clock starts. The consumers take
 record by record and write position, timestamp, key and value, as a script would: one of kafka-python, which is Python
-throughout, and one of confluent-kafka, whose protocol is C and works beside the interpreter on a core of its own.
+throughout, and one of confluent-kafka, whose protocol is in C and runs on a core of its own, next to the interpreter's.
 
 Every job is a process of its own, in turn; medians and ratios are printed, and each job's peak memory.
 """
@@ -136,8 +136,8 @@ class Lines:
     records: int = 0
 
     def __call__(self, partition: int, offset: int, ts: int, key: bytes, value: bytes) -> None:
-        told = {"partition": partition, "offset": offset, "ts": ts, "key": key.decode(), "value": value.decode()}
-        self.file.write(json.dumps(told) + "\n")
+        record = {"partition": partition, "offset": offset, "ts": ts, "key": key.decode(), "value": value.decode()}
+        self.file.write(json.dumps(record) + "\n")
         self.records += 1
 
     def end(self) -> dict[str, float]:

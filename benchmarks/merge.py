@@ -3,21 +3,21 @@
     python -m benchmarks.merge [--batch 1000000] [--table 10000000] [--rounds 3]
     python -m benchmarks.merge --curve 1000000 10000000 50000000 [--batch 100000]
 
-The table has one row a key; of the batch four fifths are newer versions of keys drawn from all of it, one fifth are new
-keys. Every job begins with the table and with the batch as its own step before it leaves it (Onefold's staging; a table
-of decoded rows with one a key for the others), and ends when a reader could be shown the rows. For Onefold that is the
+The table has one row per key. Four fifths of the batch are newer versions of keys from the whole table, one fifth are
+new keys. Every job starts with the table and with the batch as its own previous step leaves it (Onefold's staging; a table
+of decoded rows with one row per key for the others), and ends when a reader could see the rows. For Onefold that is the
 whole step upsert: the look-up, the actions, a verdict for every record, the accounts, the commit record and the merge
-on the branch; for the others, in a session of Spark as it comes, it is one guarded MERGE:
+on the branch; for the others, in a Spark session with default settings, it is one guarded MERGE:
 
     WHEN MATCHED AND s.seq > t.seq THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *
 
-With `--curve`, one batch goes into tables of several sizes, by Onefold alone: its keys drawn from all of the table, and
-(`within`) from its newest day, where `identity.within` bounds the look-up. A day has as many rows as the batch.
+With `--curve`, Onefold alone upserts one batch into tables of several sizes: with keys from the whole table, and
+(`within`) with keys from its newest day, where `identity.within` bounds the look-up. A day has as many rows as the batch.
 
-Every job is a process of its own, in turn; medians and ratios are printed, each job's peak memory, and what the tasks
-of Onefold's upsert needed: bytes that were shuffled, and memory. Side by side each does it twice, the second time on
-the same table and batch as the first, and both are told: the first time pays for what a JVM compiles while it works,
-which on few cores is a good part of a minute's work; the second is the merge itself. (Peak memory is that of both.)
+Every job is a process of its own, in turn. The output has medians and ratios, each job's peak memory, and the shuffled
+bytes and memory of the tasks of Onefold's upsert. Side by side each job runs twice, the second time on the same table
+and batch, and both times are printed: the first includes the JVM's compilation, which on few cores is a large part of
+a minute's work; the second is the merge itself. (Peak memory is that of both.)
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ target: {table: bench.rows, buckets: 8}
 """
 WITHIN = DATASET.replace("apply:", "identity: {within: day(at)}\napply:")
 AT_ONCE = 5_000_000
-"""Rows of the table that are written in one go: each day has files of its own."""
+"""Rows of the table that are written at once: each day has its own files."""
 NOTE = 6
 """Digests of 32 characters that a row's note is made of: no two rows have the same, as with real payload."""
 DAY = 86_400
@@ -175,7 +175,7 @@ def within(folder: Path, table: int, batch: int, again: bool) -> dict[str, float
 
 
 def copy_on_write(folder: Path, table: int, batch: int, again: bool) -> dict[str, float]:
-    """An Iceberg table as it comes: MERGE writes the files anew in which a row changes."""
+    """An Iceberg table with default settings: MERGE rewrites the files in which a row changes."""
     from onefold.spark.jars import jars
 
     session = _plain_session(
@@ -231,7 +231,7 @@ def _plain_session(name: str, settings: dict[str, str]) -> SparkSession:
 
 
 def _merged(session: SparkSession, folder: Path, table: str, make: Callable[[], None], again: bool) -> dict[str, float]:
-    """Make the table and decode the batch, untimed, then merge it, timed; `again` into the table made anew."""
+    """Make the table and decode the batch, untimed, then merge it, timed; `again` into a new copy of the table."""
     make()
     fields = "id string, seq bigint, amount decimal(18,2), note string, at timestamp"
     lines = session.read.json(str(folder / "export-bench"), "payload string")
@@ -253,14 +253,14 @@ def _merged(session: SparkSession, folder: Path, table: str, make: Callable[[], 
 
 
 def _measured(session: SparkSession, seconds: list[float], rows: DataFrame) -> dict[str, float]:
-    told = rows.selectExpr("count(*) AS rows", "sum(seq) AS versions").first()
-    assert told is not None
+    totals = rows.selectExpr("count(*) AS rows", "sum(seq) AS versions").first()
+    assert totals is not None
     return {
         "seconds": seconds[0],
         "again": seconds[-1],
         "peak_mb": jvm_peak(session),
-        "rows": told["rows"],
-        "versions": told["versions"],
+        "rows": totals["rows"],
+        "versions": totals["versions"],
     }
 
 
@@ -329,9 +329,9 @@ def _side_by_side(
             for job in jobs:
                 words = ["--table", str(table), "--batch", str(batch), *(["--again"] if again else [])]
                 found[job].append(run_job("benchmarks.merge", job, folder, *words))
-                told = found[job][-1]
-                second = f", again {told['again']:.1f} s" if again else ""
-                console.print(f"round {number + 1}: {job:<14} {told['seconds']:8.1f} s{second}")
+                measured = found[job][-1]
+                second = f", again {measured['again']:.1f} s" if again else ""
+                console.print(f"round {number + 1}: {job:<14} {measured['seconds']:8.1f} s{second}")
                 for left in folder.glob("lake-*"):
                     shutil.rmtree(left, ignore_errors=True)
     return found

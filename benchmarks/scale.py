@@ -1,14 +1,14 @@
-"""One large batch through the whole way, in a bounded heap: does it go through, and is every row right?
+"""One large batch through all steps, in a bounded heap: does it end, and is every row right?
 
     python -m benchmarks.scale [--rows 100000000] [--memory 8g] [--buckets 64] [--folder FOLDER]
 
 An export of log segments (lz4, four partitions): `rows` records of about 120 bytes, a fifth of them sent before,
-three tenths of them of one key, each its own version of it. They are landed, folded, upserted, gated, published and
-reported by one driver whose heap is `memory`; what Spark's tasks cannot hold they spill to the folder.
+three tenths of them with one key, each a version of its own. They are landed, folded, upserted, gated, published and
+reported by one driver whose heap is `memory`; Spark's tasks spill to the folder.
 
-The rows are held against what the generator knows: their number, and the sum of the versions that must stand. Printed
-are the seconds of each step, the peak of the JVM's memory, what the tasks needed, and how many files the batch left.
-Nothing stands beside it: the claim is that it ends and is right, not that it is fast.
+The rows are compared with the generator: their number, and the sum of the versions that must win. The output has the
+seconds of each step, the peak of the JVM's memory, the memory and shuffles of the tasks, and the number of files.
+There is no other job to compare with: the claim is that it ends and is right, not that it is fast.
 """
 
 from __future__ import annotations
@@ -88,13 +88,13 @@ def write_segment(given: tuple[Path, int, int, int]) -> int:
 
 
 def expected(rows: int) -> tuple[int, int]:
-    """Of the table that must stand: its rows, and the sum of their versions."""
+    """The expected table: its rows, and the sum of their versions."""
     top = numpy.full(rows // 7 + 2, -1, dtype=numpy.int64)
     for start in range(0, rows, SEGMENT):
         said = numpy.sort(sources(start, min(rows, start + SEGMENT)))
         numpy.maximum.at(top, accounts(said, rows), said)
-    stands = top[top >= 0]
-    return len(stands), int(stands.sum())
+    versions = top[top >= 0]
+    return len(versions), int(versions.sum())
 
 
 def whole(folder: Path, memory: str) -> dict[str, float]:
@@ -123,18 +123,18 @@ def whole(folder: Path, memory: str) -> dict[str, float]:
     end, measured = watched(folder / EVENTS, lambda: run_batch(lake, dataset, plan, spark, say))
     say("")
     assert end.published, end.red
-    told = (
+    totals = (
         session.table(f"onefold.{dataset.target.table}").selectExpr("count(*) AS rows", "sum(seq) AS versions").first()
     )
-    assert told is not None
+    assert totals is not None
     table = state_table(dataset)
     files = session.sql(f"SELECT count(*) FROM {table}.files").first()
     assert files is not None
     steps = {name: after - at for (name, at), (_, after) in pairwise(marks)}
     return measured | {
         "peak_mb": jvm_peak(session),
-        "rows": told["rows"],
-        "versions": told["versions"],
+        "rows": totals["rows"],
+        "versions": totals["versions"],
         "files": files[0],
         "table_mb": StateTable(lake, dataset).size / 1e6,
         **{f"step {name}": took for name, took in steps.items()},

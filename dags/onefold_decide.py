@@ -1,6 +1,6 @@
-"""The DAG by which a person decides a red batch."""
+"""The DAG with which an operator decides a red batch."""
 
-import airflow.providers.apache.spark.operators.spark_submit  # noqa: F401 - what a DAG file names Airflow imports once, for all readings
+import airflow.providers.apache.spark.operators.spark_submit  # noqa: F401 - Airflow imports modules that a DAG file names once, for all readings
 from airflow.sdk import DAG
 
 from onefold.orchestration import dataset_names

@@ -1,6 +1,6 @@
-"""The DAG that tends what is published, once a day."""
+"""The DAG that maintains published tables, once a day."""
 
-import airflow.providers.apache.spark.operators.spark_submit  # noqa: F401 - what a DAG file names Airflow imports once, for all readings
+import airflow.providers.apache.spark.operators.spark_submit  # noqa: F401 - Airflow imports modules that a DAG file names once, for all readings
 from airflow.sdk import DAG
 
 from onefold.orchestration import dataset_names

@@ -1,6 +1,6 @@
-"""No DAG: shows invalid dataset files as an import error of Airflow, and leaves the other DAGs alone."""
+"""No DAG: shows invalid dataset files as an import error of Airflow, without an effect on other DAGs."""
 
-import airflow.providers.apache.spark.operators.spark_submit  # noqa: F401 - what a DAG file names Airflow imports once, for all readings
+import airflow.providers.apache.spark.operators.spark_submit  # noqa: F401 - Airflow imports modules that a DAG file names once, for all readings
 
 from onefold.orchestration import check_datasets
 

@@ -1,4 +1,4 @@
-"""Onefold in Airflow: reports behind its login, as a menu entry and a tab of each run; who goes first, and when."""
+"""Onefold in Airflow: reports behind its login, as a menu entry and a tab of each run; priorities and timetable."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -29,10 +29,10 @@ class Reports:
         from onefold.ui.reports import reports_app
 
         def readable(user: GetUserDep) -> set[str]:
-            """The DAGs that the user may read; 401 where nobody is logged in."""
+            """The DAGs that the user may read; 401 if no user is logged in."""
             return set(get_auth_manager().get_authorized_dag_ids(user=user, method="GET"))
 
-        lake = Lake(load_connected())  # one for all requests: a bucket's client is dear to make
+        lake = Lake(load_connected())  # one lake for all requests: a bucket's client is expensive to create
         return reports_app(lambda: lake, readable, batch_of)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

@@ -1,10 +1,10 @@
 """Rewrite the recorded `payments.entries` into the layout of Confluent's Kafka Connect S3 sink.
 
 `python -m sample.connect` reads `recorded/payments.entries.jsonl` and writes `exports/connect/`
-beside this file. No connector ran: the layout follows its source
+next to this file. No connector ran: the layout follows its source
 (confluentinc/kafka-connect-storage-cloud): `TopicPartitionWriter` for names,
 `ByteArrayRecordWriterProvider` for values, `RecordViews` and `JsonRecordWriterProvider` for keys
-and headers. The settings it stands for are in `README.md`.
+and headers. `README.md` has the settings of such a connector.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Lines as `kcat -C -J` prints them, byte for byte.
 
 kcat (json.c, `fmt_msg_output_json`) lets yajl write without spaces; yajl escapes the quote, the
-backslash and control characters only, and does not check for UTF-8: bytes that are not UTF-8 stand
-in the line as they came. `headers` are left out where there are none; null is no key or no value.
+backslash and control characters only, and does not check for UTF-8: bytes that are not UTF-8 are
+in the line unchanged. `headers` are left out if there are none; null is no key or no value.
 """
 
 from __future__ import annotations

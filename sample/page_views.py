@@ -1,4 +1,4 @@
-"""Generate page views in kcat's layout: enough to feel, made in seconds, one seed one content.
+"""Generate page views in kcat's layout: large enough to feel, made in seconds; the same seed gives the same content.
 
 `python -m sample.page_views [FOLDER] [--views N] [--seed N]`; nothing of it is in the repository.
 """
@@ -69,7 +69,7 @@ def _partitions(views: int, rng: random.Random) -> list[list[tuple[int, int, str
 
 
 def _views(views: int, rng: random.Random) -> tuple[list[int], list[str]]:
-    """User and payload of each view; the payload is escaped as it stands inside a JSON string."""
+    """User and payload of each view; the payload is escaped for a JSON string."""
     users: list[int] = []
     payloads: list[str] = []
     for view in range(views):
@@ -79,13 +79,13 @@ def _views(views: int, rng: random.Random) -> tuple[list[int], list[str]]:
         if "%d" in path:
             path %= bits % 997
         referrer = REFERRERS[bits % 4]
-        told = "" if referrer is None else rf",\"referrer\":{referrer}"
+        field = "" if referrer is None else rf",\"referrer\":{referrer}"
         seen = START + timedelta(milliseconds=view * STEP_MILLIS - (bits >> 8) % 30_000)
         at = seen.isoformat(timespec="milliseconds").removesuffix("+00:00")
         users.append(user)
         payloads.append(
             rf"{{\"view_id\":\"{view:08x}-{bits & 0xFFFFFFFF:08x}\",\"user_id\":{user},"
-            rf"\"url\":\"https://shop.example{path}\"{told},"
+            rf"\"url\":\"https://shop.example{path}\"{field},"
             rf"\"duration_ms\":{(bits >> 16) % 90_000},\"viewed_at\":\"{at}Z\"}}"
         )
     return users, payloads

@@ -1,6 +1,6 @@
 """Record the sample: play `sample.payments` against a real broker, and read it back as kcat would.
 
-`python -m sample.record` writes `recorded/payments.entries.jsonl` and `exports/kcat/` beside this
+`python -m sample.record` writes `recorded/payments.entries.jsonl` and `exports/kcat/` next to this
 file. `sample.connect` then rewrites the first.
 """
 
@@ -54,9 +54,9 @@ class Recording:
 
 def record() -> Recording:
     """Play the story against a broker of its own."""
-    with stage((payments.ENTRIES, payments.ACCOUNTS)) as stands:
-        ends = {chapter.name: stands.play(chapter) for chapter in payments.story()}
-        return Recording(read_back(stands.bootstrap), ends)
+    with stage((payments.ENTRIES, payments.ACCOUNTS)) as broker:
+        ends = {chapter.name: broker.play(chapter) for chapter in payments.story()}
+        return Recording(read_back(broker.bootstrap), ends)
 
 
 def read_back(bootstrap: str) -> dict[tuple[str, int], list[Record]]:

@@ -1,1 +1,1 @@
-"""What Spark runs: a file a step. Each `run` is the step's sequence; the logic lives in `onefold`."""
+"""The steps that Spark runs, one file per step. Each `run` is the sequence of its step; the logic is in `onefold`."""

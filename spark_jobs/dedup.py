@@ -49,7 +49,7 @@ def run(
     attempt: str | None = None,
     taken: TakenOut = NOTHING,
 ) -> Staged:
-    """Stage a landed batch, or find its staging; without the records that upsert found to be taken out by decisions."""
+    """Stage a landed batch, or find its staging; without the records that decisions take out, as upsert found them."""
     found = lake.get(staged_key(lake, dataset, batch, taken.digest), Staged)
     is_there = found and session.catalog.tableExists(found.table)  # else `maintain` has cleared it away
     if found and is_there and not found.unknown_schemas:
@@ -69,7 +69,7 @@ def run(
             staged = _stage(session, known, manifest, attempt or new_attempt(), records, taken.lost)
             staged = staged.model_copy(update={"unknown_schemas": unknown})
     except (UnreadableObjectError, ExportColumnError, ObjectTooLargeError) as error:
-        # Skipped, it is let go unread: which records an object holds that cannot be read nobody can tell.
+        # A skip does not read such an object: its records are unknown.
         skips = taken.everything or isinstance(standing(log_of(lake, dataset.name, batch)), Skip)
         if not skips or manifest.ranges:
             raise
@@ -79,7 +79,7 @@ def run(
 
 
 def _published(lake: Lake, dataset: Dataset, batch: str) -> Staged | None:
-    """What a published batch was staged as, with the code and the fields of then: nothing reads its table any more."""
+    """The staging document of a published batch, by the code and fields of its time; its table may be gone."""
     tried = lake.storage.stat(lake_keys.latest(dataset, batch))  # else the chain need not be walked
     record = find_record(lake, dataset, batch) if tried else None
     upserted = lake.get(lake_keys.attempt(dataset, batch, record.attempt, "upsert"), Upserted) if record else None
@@ -102,7 +102,7 @@ def _stage(
     judged = choose_survivors(needed(identified, dataset), dataset, slots, lost)
     table = write_staging(staged_columns(judged, dataset), dataset, attempt)
     staged, inconsistent = account(session, dataset, batch, attempt, table)
-    if inconsistent:  # rare, and worth a second pass: one position stands with two contents
+    if inconsistent:  # rare, and worth a second pass: one position has two contents
         drop(session, table)
         folded = choose_survivors(needed(fold_positions(identified), dataset), dataset, slots, lost)
         table = write_staging(staged_columns(folded, dataset), dataset, attempt)

@@ -22,18 +22,18 @@ from onefold.upsert.documents import Upserted, upserted_of
 
 
 def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> GateResult:
-    """Judge an attempt (default: the batch's newest). A published batch is audited: judged again beside what was
-    judged then; once `maintain` has cleared away what that takes, the result is that of then.
+    """Judge an attempt (default: the batch's newest). A published batch is audited: it is judged again, and the
+    audit is written next to the earlier result. Once `maintain` has removed its tables, the earlier result is returned.
 
     Raises:
-        ChangedDatasetError: the dataset file is not what the table was folded with.
-        GateRedError: a blocking check failed or errored; the result is written all the same.
+        ChangedDatasetError: the table was folded with another dataset file.
+        GateRedError: a blocking check failed or errored; the result is written.
         DataLossError: offsets are missing and nothing explains them.
         AuditRedError: a blocking check of a published batch failed or errored.
     """
     published = find_record(lake, dataset, batch)
     upserted = upserted_of(lake, dataset, batch, published.attempt if published else attempt)
-    if published and not _stands(session, lake, dataset, upserted):
+    if published and not _can_be_judged(session, lake, dataset, upserted):
         return gate_of(lake, dataset, batch, published.attempt)
     if not published:  # the table's fields may have changed since upsert; an audit reads what it finds
         check_generation(lake, dataset, rebuilding=True)
@@ -46,8 +46,8 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     return result
 
 
-def _stands(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted) -> bool:
-    """Whether what was judged of an attempt is there: its tables, the table before and after it, its landed bytes."""
+def _can_be_judged(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted) -> bool:
+    """Whether the parts of an attempt that the gate reads exist: its tables, the table before and after it, its landed bytes."""
     tables = all(session.catalog.tableExists(name) for name in (upserted.staging, upserted.actions) if name)
     table = StateTable(lake, dataset).table
     if not tables or any(table.snapshot_by_id(snapshot) is None for snapshot in (upserted.base, upserted.head)):

@@ -1,6 +1,6 @@
-"""Maintain: prove that no key is live twice, clear away what is over, look for identities of two rows or periods.
+"""Maintain: prove that no key is live twice, remove ended attempts, look for identities of two rows or periods.
 
-It is of a whole dataset, not of a batch.
+It works on a whole dataset, not on a batch.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def run(
     keep: Keep | None = None,
     dry_run: bool = False,
 ) -> Maintained:
-    """Prove and tidy a dataset's tables; neither batch nor attempt has a say.
+    """Prove and tidy a dataset's tables; batch and attempt are not used.
 
     Raises:
-        ChangedDatasetError: the published table is not this dataset's; nothing was looked at.
-        RepeatedKeysError: a key stands more than once; nothing was cleared away.
+        ChangedDatasetError: the published table is not this dataset's; nothing was read.
+        RepeatedKeysError: a key exists more than once; nothing was removed.
     """
     del batch, attempt
     check_generation(lake, dataset)

@@ -1,6 +1,6 @@
 """Rebuild: fold every landed batch but one into a new table, and swap: what Airflow's decision `without` runs.
 
-It is of a whole dataset: the batch is the one that is taken out.
+It works on a whole dataset: the batch is the batch that is taken out.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def run(
     who: Decider,
     reason: str,
 ) -> RebuiltWithout:
-    """Take a published batch out; where readers see the table without it already, nothing is done.
+    """Take a published batch out; if readers already see the table without it, nothing is done.
 
     Raises:
         UsageError: the batch is not published, or cannot be taken out.
-        GateRedError: a batch that readers see is red without it; readers stay where they are.
+        GateRedError: a batch that readers see is red without it; readers see no change.
     """
     del attempt
     done = rebuild(lake, dataset, InSession(lake, session), print, without=[batch], who=who, reason=reason)

@@ -34,15 +34,15 @@ from spark_jobs import dedup
 
 
 def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Upserted:
-    """One attempt at a staged batch; none where the batch is published already.
+    """Make one attempt at a staged batch; none if the batch is already published.
 
     Raises:
         RolledBackError: the batch waits for an operator.
-        ChangedDocumentError: the commit record of `main` is not what its snapshot names.
+        ChangedDocumentError: the commit record of `main` has another digest than its snapshot names.
     """
     check_generation(lake, dataset, rebuilding=True)
     claim_target(lake, dataset)
-    if found := find_record(lake, dataset, batch):  # whatever has become of its staging
+    if found := find_record(lake, dataset, batch):  # its staging may be gone
         return Upserted(batch=batch, attempt=found.attempt, published=True)
     attempt = attempt or new_attempt()
     log = log_of(lake, dataset.name, batch)

@@ -1,8 +1,8 @@
-"""A DAG behind a dataset: it runs when `web.page_views` was published, and counts the views that are new, by user.
+"""A DAG that depends on a dataset: it runs when `web.page_views` was published, and counts the views that are new, by user.
 
-A pattern to copy: put it beside your DAGs and change the two names. What it has read up to is one snapshot, kept in a
-variable once the rows are safe. So each row is taken once, however many batches one run is for; a run that is
-tried again takes the same rows, and one that finds nothing new does nothing.
+A pattern to copy: put it next to your DAGs and change the two names. After the rows are safe, it saves the snapshot up
+to which it has read in a variable. So it reads each row once, even if one run is for several batches. A run that is
+tried again reads the same rows, and a run without new rows does nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def views_by_user() -> None:
 
     @task
     def count() -> dict[str, Any]:
-        """How many views are new, and of whom; the batches that this run is for."""
+        """The number of new views by user, and the batches of this run."""
         from onefold.orchestration.connections import open_dataset
         from onefold.report.changes import changes_of
 
@@ -31,7 +31,7 @@ def views_by_user() -> None:
         if found.until is None or not found.rows:
             raise AirflowSkipException("nothing new")
         views = Counter(str(change["row"]["user_id"]) for change in found.rows if change["change"] == "inserted")
-        # Here the rows would go where they are wanted. Behind that, and only then:
+        # Write the rows to their destination here. After that, and only then:
         Variable.set(READ, str(found.until.snapshot))
         events = get_current_context()["triggering_asset_events"]
         return {"views": dict(views), "batches": [event.extra["batch"] for of in events.values() for event in of]}
