@@ -4,15 +4,16 @@
     python -m benchmarks.merge --curve 1000000 10000000 50000000 [--batch 100000]
 
 The table has one row per key. Four fifths of the batch are newer versions of keys from the whole table, one fifth are
-new keys. Every job starts with the table and with the batch as its own previous step leaves it (Onefold's staging; a table
-of decoded rows with one row per key for the others), and ends when a reader could see the rows. For Onefold that is the
-whole step upsert: the look-up, the actions, a verdict for every record, the accounts, the commit record and the merge
+new keys. Every job starts with the table and with the batch as its own previous step leaves it (Onefold's staging; a
+table of decoded rows with one row per key for the others), and ends when a reader could see the rows. For Onefold that
+is the whole step upsert: the look-up, the actions, a verdict for every record, the accounts, the commit record and the merge
 on the branch; for the others, in a Spark session with default settings, it is one guarded MERGE:
 
     WHEN MATCHED AND s.seq > t.seq THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *
 
 With `--curve`, Onefold alone upserts one batch into tables of several sizes: with keys from the whole table, and
-(`within`) with keys from its newest day, where `identity.within` bounds the look-up. A day has as many rows as the batch.
+(`within`) with keys from its newest day, where `identity.within` bounds the look-up. A day has as many rows as the
+batch.
 
 Every job is a process of its own, in turn. The output has medians and ratios, each job's peak memory, and the shuffled
 bytes and memory of the tasks of Onefold's upsert. Side by side each job runs twice, the second time on the same table
@@ -235,7 +236,7 @@ def _merged(session: SparkSession, folder: Path, table: str, make: Callable[[], 
     make()
     fields = "id string, seq bigint, amount decimal(18,2), note string, at timestamp"
     lines = session.read.json(str(folder / "export-bench"), "payload string")
-    decoded = lines.selectExpr(f"from_json(payload, '{fields}') AS one").select("one.*")
+    decoded = lines.selectExpr(f"from_json(payload, '{fields}') AS decoded").select("decoded.*")
     decoded.write.mode("overwrite").parquet(str(folder / "lake-decoded"))
     session.read.parquet(str(folder / "lake-decoded")).createOrReplaceTempView("batch")
     seconds = []

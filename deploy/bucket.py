@@ -1,7 +1,7 @@
-"""Create the lake's bucket where there is none, and the users of its roles: `python deploy/bucket.py BUCKET`.
+"""Create the lake's bucket if there is none, and the users of its roles: `python deploy/bucket.py BUCKET`.
 
-Each role of `ROLES` is a file of `deploy/s3`. Its user has the access key and the secret key that the variables
-`S3_<ROLE>_ACCESS_KEY` and `S3_<ROLE>_SECRET_KEY` say. The statements about the bucket become the bucket's policy.
+Each role of `ROLES` is a file of `deploy/s3`. Its user has the access key and the secret key of the variables
+`S3_<ROLE>_ACCESS_KEY` and `S3_<ROLE>_SECRET_KEY`. The statements about the bucket become the bucket's policy.
 """
 
 import json
@@ -35,7 +35,7 @@ def policy_of(bucket: str, users: dict[str, str]) -> dict[str, Any]:
 
 
 def create_user(store: Any, user: str, secret: str) -> None:
-    """A user of versitygw, who may do what policies say; one that exists gets the secret."""
+    """Create a user of versitygw, whose permissions come from policies. An existing user gets the secret."""
     given = f"<Secret>{escape(secret)}</Secret><Role>user</Role>"
     try:
         _ask(store, "create-user", f"<Account><Access>{escape(user)}</Access>{given}</Account>")

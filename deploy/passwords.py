@@ -1,4 +1,4 @@
-"""Write the password of Airflow's only user where its simple login looks for it."""
+"""Write the password of Airflow's only user to the file of its simple login."""
 
 import json
 import os

@@ -47,7 +47,7 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
 
 
 def _can_be_judged(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted) -> bool:
-    """Whether the parts of an attempt that the gate reads exist: its tables, the table before and after it, its landed bytes."""
+    """Whether the gate's input exists: the attempt's tables, the table before and after it, its landed bytes."""
     tables = all(session.catalog.tableExists(name) for name in (upserted.staging, upserted.actions) if name)
     table = StateTable(lake, dataset).table
     if not tables or any(table.snapshot_by_id(snapshot) is None for snapshot in (upserted.base, upserted.head)):

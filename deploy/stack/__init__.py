@@ -1,5 +1,5 @@
 """The services of docker-compose.yaml as processes of this machine: `make stack`, `make stack-down`.
 
-`compose` reads which services there are and says each for this machine; `processes` starts and ends them; `s3`,
-`postgres` and `spark` know the programs (tests start theirs by them too); `pipeline` runs a DAG through the scheduler.
+`compose` reads the services and adapts each to this machine; `processes` starts and ends them; `s3`, `postgres` and
+`spark` know the programs (the tests' servers use them, too); `pipeline` runs a DAG through the scheduler.
 """

@@ -1,4 +1,4 @@
-"""`python -m deploy.stack up | down`: what `make stack` and `make stack-down` call."""
+"""`python -m deploy.stack up | down`, for `make stack` and `make stack-down`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from deploy.stack.stack import Stack
 
 
 def up(stack: Stack, ports: dict[int, int]) -> None:
-    """Start the stack and run the sample through it; where it runs already, say so."""
+    """Start the stack and run the sample through it; if it is already running, say so."""
     standing = stack.files.standing()
     if standing and all(standing.values()):
         stack.say(f"The stack in {stack.folder} runs already.")
-        _tell(stack)
+        _show_addresses(stack)
         return
     if dead := [name for name, process in standing.items() if process is None]:
         raise StackError(
@@ -29,7 +29,7 @@ def up(stack: Stack, ports: dict[int, int]) -> None:
         )
     stack.start(ports)
     ran = run_pipeline(stack)
-    _tell(stack)
+    _show_addresses(stack)
     if ran.batch:
         stack.say(f"report       {stack.url}/onefold/reports/{DATASET}/{ran.batch}")
     stack.say(f"published    {len(ran.rows)} rows of {DATASET}; to see them, in this shell:")
@@ -39,7 +39,7 @@ def up(stack: Stack, ports: dict[int, int]) -> None:
 
 
 def down(stack: Stack, *, keep: bool) -> None:
-    """End the stack; its folder goes with it, unless the data is to be kept."""
+    """End the stack, and remove its folder unless the data is kept."""
     if not (stack.folder / "stack.json").exists():
         stack.say(f"There is no stack in {stack.folder}.")
         return
@@ -49,7 +49,7 @@ def down(stack: Stack, *, keep: bool) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Entry point; 0 where it was done."""
+    """Entry point; 0 if it succeeded."""
     parser = argparse.ArgumentParser(prog="python -m deploy.stack", description=__doc__)
     parser.add_argument("what", choices=["up", "down"])
     parser.add_argument("--folder", type=Path, default=PROJECT / ".stack", help="where everything is written")
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--keep", action="store_true", help="down: leave the data, for the next start")
     args = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
-    stack = Stack(args.folder, lambda said: print(said, flush=True))
+    stack = Stack(args.folder, lambda line: print(line, flush=True))
     try:
         if args.what == "up":
             up(stack, dict(args.port))
@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _tell(stack: Stack) -> None:
+def _show_addresses(stack: Stack) -> None:
     ports = stack.ports
     stack.say(f"Airflow      {stack.url}  user admin, password {stack.secrets['AIRFLOW_ADMIN_PASSWORD']}")
     stack.say(f"Spark        http://127.0.0.1:{ports['spark-master', 8080]}")

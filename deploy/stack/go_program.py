@@ -1,4 +1,4 @@
-"""Programs that Go builds, once a machine: it holds their sources against the public checksums."""
+"""Programs that Go builds, once per machine. Go compares their sources with the public checksums."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ BUILD_SECONDS = 900
 
 
 class NoProgramError(RuntimeError):
-    """The program cannot be had on this machine; the message says why."""
+    """The program cannot be built on this machine; the message says why."""
 
 
 def go_program(place: Path, package: str, sources: Path | None = None) -> Path:
-    """The program at `place`, built first where it is missing: of `package`, with its version, or in the folder of its
+    """The program at `place`, built first if it is missing: from `package`, with its version, or in the folder of its
     sources.
 
     Raises:
@@ -30,7 +30,7 @@ def go_program(place: Path, package: str, sources: Path | None = None) -> Path:
         raise NoProgramError(f"no Go toolchain on this machine (https://go.dev/doc/install), which builds {place.name}")
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / "lock").open("w") as lock, tempfile.TemporaryDirectory(dir=place.parent) as scratch:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two test processes may want it at once
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two test processes may need it at once
         if place.exists():
             return place
         given = os.environ | {"GOBIN": scratch}

@@ -1,6 +1,6 @@
 """moto's S3 server, which keeps objects in memory and checks no signature, with one put at a time.
 
-By itself it looks whether a key is there and writes it in two steps, so that two puts with `If-None-Match: *` can win.
+moto itself checks for a key and writes it in two steps, so two puts with `If-None-Match: *` can both win.
 
 `python -m deploy.stack.moto PORT` serves until it is ended.
 """
@@ -22,13 +22,13 @@ Answer = Callable[..., Any]
 
 
 def one_put_at_a_time(app: Answer) -> Answer:
-    """An application of WSGI behind a lock for whatever is put."""
+    """A WSGI application with a lock around every put."""
     putting = Lock()
 
     def answer(environ: dict[str, Any], start_response: Answer) -> Iterable[bytes]:
         with putting if environ["REQUEST_METHOD"] == "PUT" else nullcontext():
             answered: Iterable[bytes] = app(environ, start_response)
-            return answered  # the put is over: only the answer is still sent
+            return answered  # the put has ended: only the response is sent after this
 
     return answer
 

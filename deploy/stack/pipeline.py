@@ -21,17 +21,17 @@ RUN_SECONDS = 1200
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a run left: the batch, or None where there was nothing new; and what readers see."""
+    """The result of a run: the batch, or None if there was nothing new; and the rows that readers see."""
 
     batch: str | None
     rows: list[dict[str, Any]]
 
 
 def run_pipeline(stack: Stack) -> Ran:
-    """Kafka, bucket, cluster, gate, publish: the whole way of the sample.
+    """Run the whole pipeline of the sample: Kafka, bucket, cluster, gate, publish.
 
     Raises:
-        StackError: the run failed; which task, and where its log lies.
+        StackError: the run failed; with the task and the place of its log.
     """
     api = Api(stack.url)
     try:
@@ -69,15 +69,15 @@ def _await_dag(api: Api) -> None:
 
 
 def _watch(api: Api, run: str, stack: Stack) -> str:
-    """Say of each task when it ends; the state of the run at its end."""
-    told: set[str] = set()
+    """Print each task when it ends; return the state of the run at its end."""
+    printed: set[str] = set()
     deadline = time.monotonic() + RUN_SECONDS
     while time.monotonic() < deadline:
         found = api.run(DATASET, run)
         for task in api.tasks(DATASET, run):
             name, state = task["task_id"], task["state"]
-            if state in ("success", "failed", "skipped") and name not in told:
-                told.add(name)
+            if state in ("success", "failed", "skipped") and name not in printed:
+                printed.add(name)
                 seconds = f" in {task['duration']:.0f} s" if task["duration"] else ""
                 stack.say(f"{DATASET}: {name}: {state}{seconds}")
         if found and found["state"] in ("success", "failed"):

@@ -14,19 +14,19 @@ from sample.broker import HOST
 
 
 def programs() -> Path | None:
-    """The folder of `initdb` and `postgres`, of the newest version; None where there is none."""
+    """The folder of `initdb` and `postgres`, of the newest version; None if there is none."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name))
     found = shutil.which("initdb")
     return debian[-1] if debian else Path(found).parent if found else None
 
 
 def account() -> str | None:
-    """Who runs it: `postgres` where we are root, for it refuses to be; else None: whoever we are."""
+    """The account that runs it: `postgres` if we are root, which it refuses to be; else None, our own account."""
     return "postgres" if os.geteuid() == 0 else None
 
 
 def usable() -> bool:
-    """Whether a server can run here: its programs, and somebody who may run them."""
+    """Whether a server can run here: its programs exist, and an account that may run them."""
     try:
         pwd.getpwnam(account() or pwd.getpwuid(os.geteuid()).pw_name)
     except KeyError:
@@ -35,10 +35,10 @@ def usable() -> bool:
 
 
 def initialise(folder: Path, user: str, password: str) -> None:
-    """Make the server's folder `data` below a folder that only its owner reads, with one user who has a password.
+    """Make the server's folder `data` below a folder that only its owner reads, with one user with a password.
 
     Raises:
-        subprocess.CalledProcessError: initdb's own words.
+        subprocess.CalledProcessError: initdb failed, with its output.
     """
     found = programs()
     assert found
@@ -46,7 +46,7 @@ def initialise(folder: Path, user: str, password: str) -> None:
         shutil.chown(folder, owner)
     secret = folder / "password"
     secret.write_text(password)
-    secret.chmod(0o644)  # nobody else enters the folder
+    secret.chmod(0o644)  # the folder is closed to other users
     words = [str(found / "initdb"), "-D", str(folder / "data"), "-U", user, "--auth=scram-sha-256"]
     words += [f"--pwfile={secret}", "--no-sync"]
     subprocess.run(words, check=True, capture_output=True, text=True, user=account(), cwd=folder)
@@ -62,5 +62,5 @@ def command(folder: Path, port: int) -> list[str]:
 
 
 def connect(port: int, user: str, password: str, database: str = "postgres") -> psycopg2.extensions.connection:
-    """A connection; an OperationalError where nothing answers yet."""
+    """A connection; an OperationalError if nothing answers yet."""
     return psycopg2.connect(host=HOST, port=port, user=user, password=password, dbname=database, connect_timeout=5)

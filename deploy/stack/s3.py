@@ -1,6 +1,6 @@
-"""S3 servers: versitygw, the one of the compose file, built by Go where that is installed; else moto, in memory.
+"""S3 servers: versitygw, as in the compose file, built by Go if that is installed; else moto, in memory.
 
-`python -m deploy.stack.s3` builds the first one, or says why it cannot.
+`python -m deploy.stack.s3` builds versitygw, or says why it cannot.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def version() -> str:
 
 
 def built() -> Path:
-    """Where versitygw lies once it is built."""
+    """The place of versitygw after its build."""
     return jar_home() / "versitygw" / version() / "versitygw"
 
 
 def versitygw() -> Path:
-    """The program, built first where it is missing.
+    """The program, built first if it is missing.
 
     Raises:
-        NoProgramError: it cannot be had here.
+        NoProgramError: it cannot be built here.
     """
     return go_program(built(), f"github.com/versity/versitygw/cmd/versitygw@{version()}")
 
@@ -46,7 +46,7 @@ def moto_command(port: int) -> list[str]:
 
 
 def answers(port: int, path: str = "/health") -> bool:
-    """Whether a server answers there, whatever it says."""
+    """Whether a server answers there, with any status."""
     try:
         urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=5).close()
     except urllib.error.HTTPError:
@@ -57,7 +57,7 @@ def answers(port: int, path: str = "/health") -> bool:
 
 
 def main() -> int:
-    """Build versitygw, or say in one line why there will be none; 0 either way: moto is there."""
+    """Build versitygw, or say in one line why it cannot be built; 0 in both cases, because moto replaces it."""
     try:
         print(f"versitygw {version()} in {versitygw()}")
     except NoProgramError as error:

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster from pyspark's own jars: its programs, and what its master tells."""
+"""A Spark standalone cluster from pyspark's own jars: its programs, and the status of its master and workers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def spark_class() -> Path:
     return spark_home() / "bin" / "spark-class"
 
 
-def told_by(page: int) -> dict[str, Any] | None:
-    """What the master or worker with that page says of itself; None while it does not answer."""
+def read_status(page: int) -> dict[str, Any] | None:
+    """The status of the master or worker with that page; None while it does not answer."""
     try:
         with urllib.request.urlopen(f"http://{HOST}:{page}/json/", timeout=5) as answer:
-            told: dict[str, Any] = json.load(answer)
+            status: dict[str, Any] = json.load(answer)
     except OSError:
         return None
-    return told
+    return status
 
 
 def ran_on(folder: Path) -> list[str]:

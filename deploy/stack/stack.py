@@ -1,4 +1,4 @@
-"""A stack in a folder: what the machine must have for it, its secrets, its start in the file's order, its end."""
+"""A stack in a folder: the requirements of the machine, its secrets, its start in the file's order, its end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from deploy.stack.compose import (
 )
 from deploy.stack.go_program import NoProgramError
 from deploy.stack.processes import Files, ServiceDiedError, StackError
-from deploy.stack.spark import told_by
+from deploy.stack.spark import read_status
 from onefold.orchestration.api import Api
 from sample import broker
 from sample.broker import HOST, free_ports
@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What a stack was made with; kept beside its data."""
+    """The choices of a stack; kept next to its data."""
 
     ports: dict[str, int]
     s3: str
@@ -66,7 +66,7 @@ class Stack:
 
     @cached_property
     def chosen(self) -> Chosen:
-        """What it was made with."""
+        """The choices at its creation."""
         return Chosen(**json.loads((self.folder / "stack.json").read_text()))
 
     @property
@@ -92,17 +92,21 @@ class Stack:
             own["ONEFOLD_CATALOG"] = f"sqlite:///{self.folder / 'data' / 'catalog.db'}"
             own["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{self.folder / 'airflow' / 'airflow.db'}"
         found = services_here(self.folder, self.ports, self.secrets, own)
-        return {one.name: one for one in found if one.name != "postgres" or self.chosen.database == "postgres"}
+        return {
+            service.name: service
+            for service in found
+            if service.name != "postgres" or self.chosen.database == "postgres"
+        }
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a command of Onefold must know to reach the stack."""
+        """The variables with which a command of Onefold reaches the stack."""
         given = self.services["airflow-scheduler"].environment
         own = ("AWS_", "ONEFOLD_", "SPARK_LOCAL_IP")
         return {name: value for name, value in given.items() if name.startswith(own)}
 
     def start(self, ports: Mapping[int, int]) -> None:
-        """Start every service in the file's order; `ports` are published ports in place of the file's.
+        """Start every service in the file's order; `ports` are published ports that replace the file's.
 
         Raises:
             StackError: something is missing or taken, and nothing was started; or a service ended while starting,
@@ -126,7 +130,7 @@ class Stack:
                 raise
 
     def stop(self, *, keep: bool) -> int:
-        """End everything; the folder goes too, unless its data is to be kept."""
+        """End everything, and remove the folder unless its data is kept."""
         if keep and self.chosen.s3 == s3.MOTO:
             raise StackError(
                 "the S3 server of this stack (moto) keeps objects in memory: nothing can be kept. Nothing was ended; "
@@ -162,7 +166,7 @@ class Stack:
         return Chosen({f"{name}:{port}": here for (name, port), here in found.items()}, store, database)
 
     def _again(self, ports: Mapping[int, int]) -> Chosen:
-        """What the kept data was made with; the ports that nobody chose may be others now."""
+        """The choices of the kept data; ports that were not chosen may be new."""
         made = self.chosen
         if made.s3 == s3.MOTO or (made.database == "postgres" and not postgres.usable()):
             raise StackError(f"the data in {self.folder} cannot be used again. Nothing was started; make stack-down.")
@@ -191,7 +195,8 @@ class Stack:
         given = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in self.environment.items())
         _write_secret(self.folder / "environment", given)
         there = self.services
-        order = TopologicalSorter({one.name: [name for name in one.after if name in there] for one in there.values()})
+        before = {service.name: [name for name in service.after if name in there] for service in there.values()}
+        order = TopologicalSorter(before)
         order.prepare()
         while ready := order.get_ready():
             self.say(f"starting {', '.join(sorted(ready))}")
@@ -216,15 +221,15 @@ class Stack:
         return self.files.start(service, command, user)
 
     def _await(
-        self, service: Service, process: subprocess.Popen[bytes], beside: Mapping[str, subprocess.Popen[bytes]]
+        self, service: Service, process: subprocess.Popen[bytes], started: Mapping[str, subprocess.Popen[bytes]]
     ) -> None:
         """Return once a service answers, or has done its work."""
         name, log = service.name, self.files.log(service.name)
         deadline = time.monotonic() + START_SECONDS
         while True:
-            for other, one in beside.items():  # whoever ends first says why
-                if one.poll() is not None and (one.returncode or not self.services[other].once):
-                    raise ServiceDiedError(f"{other} ended with code {one.returncode}", self.files.log(other))
+            for other, child in started.items():  # the first that ends has the cause in its log
+                if child.poll() is not None and (child.returncode or not self.services[other].once):
+                    raise ServiceDiedError(f"{other} ended with code {child.returncode}", self.files.log(other))
             if process.returncode == 0 if service.once else self._answers(name):
                 break
             if time.monotonic() > deadline:
@@ -248,7 +253,7 @@ class Stack:
             case "kafka":
                 return broker.answers(f"{HOST}:{self.ports[name, 9094]}")
             case "spark-master" | "spark-worker-1" | "spark-worker-2":
-                return told_by(self.ports[name, 8080 if name == "spark-master" else 8081]) is not None
+                return read_status(self.ports[name, 8080 if name == "spark-master" else 8081]) is not None
         api = Api(self.url)
         try:
             return api.health()[name.removeprefix("airflow-")]
@@ -256,7 +261,7 @@ class Stack:
             api.close()
 
     def _postgres_folder(self) -> Path:
-        """The server's folder, made first; root's server is another user's, who may not enter ours."""
+        """The server's folder, created if missing; if we are root, outside of ours, which the server's user may not enter."""
         place = self.folder / "data" / "postgres"
         if not place.exists():
             if postgres.account():
@@ -271,7 +276,7 @@ class Stack:
         return place.resolve()
 
     def _make_databases(self, service: Service) -> None:
-        """As the image does at its first start: the script of deploy/postgres."""
+        """Run the script of deploy/postgres, as the image does at its first start."""
         found = postgres.programs()
         opened = postgres.connect(self.ports["postgres", 5432], "postgres", self.secrets["POSTGRES_PASSWORD"])
         with opened, opened.cursor() as cursor:
@@ -294,11 +299,11 @@ class Stack:
             raise ServiceDiedError("the databases could not be made", self.files.log("postgres"))
 
     def _kafka(self, service: Service) -> list[str]:
-        """The broker's command; its settings are the variables, as the image reads them."""
+        """The broker's command; its settings come from the variables, as in the image."""
         config = self.folder / "data" / "kafka.properties"
         names = [name for name in service.environment if name.startswith("KAFKA_") and name != "KAFKA_HEAP_OPTS"]
-        said = {name.removeprefix("KAFKA_").lower().replace("_", "."): service.environment[name] for name in names}
-        config.write_text(broker.properties_text(said))
+        settings = {name.removeprefix("KAFKA_").lower().replace("_", "."): service.environment[name] for name in names}
+        config.write_text(broker.properties_text(settings))
         log = self.files.log("kafka")
         with log.open("ab") as output:
             command = broker.format_command(config, "--ignore-formatted")
@@ -312,10 +317,10 @@ _FERNET = "AIRFLOW_FERNET_KEY"
 
 
 def check_machine() -> None:
-    """Java and Python are there.
+    """Check that Java and Python are installed.
 
     Raises:
-        StackError: in one sentence what is missing, and how to install it.
+        StackError: something is missing; the message says how to install it.
     """
     done = subprocess.run([PROJECT / "scripts" / "check-machine"], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -323,17 +328,17 @@ def check_machine() -> None:
 
 
 def check_ports(wanted: Mapping[str, int]) -> None:
-    """The ports are free.
+    """Check that the ports are free.
 
     Raises:
-        StackError: one is taken; by which service it is wanted, and how to take another.
+        StackError: a port is taken; the message names the service, and how to choose another port.
     """
     published = published_ports()
     for name, port in wanted.items():
-        with socket.socket() as one:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                one.bind((HOST, port))
+                listener.bind((HOST, port))
             except OSError as error:
                 service, _, inside = name.partition(":")
                 usual = published[service, int(inside)]

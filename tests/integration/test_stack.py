@@ -22,7 +22,7 @@ import pytest
 
 from deploy.stack.compose import MARK, PROJECT, published_ports, read_compose
 from deploy.stack.processes import alive
-from deploy.stack.spark import ran_on, told_by
+from deploy.stack.spark import ran_on, read_status
 from deploy.stack.stack import Stack
 from sample import orders
 from sample.broker import HOST, free_ports
@@ -147,7 +147,7 @@ def test_what_was_landed_and_published_lies_in_the_bucket(up: Up) -> None:
 
 @pytest.mark.nightly
 def test_the_steps_ran_on_both_workers_of_the_cluster(up: Up) -> None:
-    told = told_by(up.stack.ports["spark-master", 8080])
+    told = read_status(up.stack.ports["spark-master", 8080])
     assert told
     assert told["aliveworkers"] == 2
     ran = [one["name"] for one in told["completedapps"] if one["state"] == "FINISHED"]

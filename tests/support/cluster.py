@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from deploy.stack.spark import ran_on, spark_class, spark_home, told_by
+from deploy.stack.spark import ran_on, read_status, spark_class, spark_home
 from sample.broker import HOST, free_ports
 
 START_SECONDS = 90
@@ -65,7 +65,7 @@ class Cluster:
     def _await(self, workers: int) -> None:
         deadline = time.monotonic() + START_SECONDS
         while True:
-            told = told_by(self.page)
+            told = read_status(self.page)
             if told and told["aliveworkers"] == workers:
                 return
             if time.monotonic() > deadline or any(one.poll() is not None for one in self._processes):
