@@ -6,8 +6,8 @@
 The table has one row per key. Four fifths of the batch are newer versions of keys from the whole table, one fifth are
 new keys. Every job starts with the table and with the batch as its own previous step leaves it (Onefold's staging; a
 table of decoded rows with one row per key for the others), and ends when a reader could see the rows. For Onefold that
-is the whole step upsert: the look-up, the actions, a verdict for every record, the accounts, the commit record and the merge
-on the branch; for the others, in a Spark session with default settings, it is one guarded MERGE:
+is the whole step upsert: the look-up, the actions, a verdict for every record, the accounts, the commit record and the
+merge on the branch; for the others, in a Spark session with default settings, it is one guarded MERGE:
 
     WHEN MATCHED AND s.seq > t.seq THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *
 

@@ -1,4 +1,4 @@
-"""Services as processes that outlive this one, started with a log and a file with their process id, by which they end."""
+"""Services as processes that outlive this one, started with a log and a file with their process id."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ class Stack:
             api.close()
 
     def _postgres_folder(self) -> Path:
-        """The server's folder, created if missing; if we are root, outside of ours, which the server's user may not enter."""
+        """The server's folder, created if missing; for root outside of ours, which the server's user may not enter."""
         place = self.folder / "data" / "postgres"
         if not place.exists():
             if postgres.account():

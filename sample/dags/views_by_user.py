@@ -1,4 +1,4 @@
-"""A DAG that depends on a dataset: it runs after each publication of `web.page_views`, and counts the new views by user.
+"""A DAG that depends on a dataset: it runs after each publication of `web.page_views` and counts new views by user.
 
 A pattern to copy: put it next to your DAGs and change the two names. After the rows are safe, it saves the snapshot up
 to which it has read in a variable. So it reads each row once, even if one run is for several batches. A run that is
