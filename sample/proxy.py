@@ -69,7 +69,7 @@ class LossyProxy:
             self._answered.clear()
 
     def release(self, seconds: float, kind: int = PRODUCE) -> bool:
-        """Let go on what is held, though its client has given it up; whether the broker has answered it in time."""
+        """Release the held request, although its client has given it up; return whether the broker answered in time."""
         self.once(kind, self._answered.set, answered=True)
         self._released.set()
         return self._answered.wait(seconds)
