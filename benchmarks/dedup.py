@@ -1,17 +1,17 @@
 """Dedup side by side: Onefold's step, a plain Spark job, and DuckDB, on the same bytes in one run.
 
-`onefold` has one identity level, `all_levels` all four: with them come the narrower reasons, the account of every
-producer's sequences, and the search for identities that two messages share. The exit code is 1 if they take more
-than 1.5 times as long.
+`onefold` has one identity level, `all_levels` all four. These add the narrower reasons, the sequence rule of every
+producer, and the search for identities that two messages share. The exit code is 1 if they take more than 1.5 times
+as long.
 
     python -m benchmarks.dedup [--rows 10000000] [--rounds 3]
 
-The input is a kcat export: `rows` records, 20 % of them sent twice, payloads of about 150 bytes. The plain job is one
-that a user would write: `from_json` of line and payload, which is not strict, the first of each id by one `row_number`,
-and an Iceberg table. DuckDB decodes the same fields, keeps the first of each id and writes Parquet.
+The input is a kcat export: `rows` records, 20 % of them sent twice, payloads of about 150 bytes. The plain job is
+the usual solution: `from_json` of line and payload, which is not strict, the first record of each id by one
+`row_number`, and an Iceberg table. DuckDB decodes the same fields, keeps the first of each id and writes Parquet.
 
-Every job is a process of its own, in turn; medians and ratios are printed, each job's peak memory, and what Spark's
-tasks needed: bytes that were shuffled, and memory.
+Every job is a process of its own, in turn. The output has medians and ratios, each job's peak memory, and the shuffled
+bytes and memory of Spark's tasks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ALL_LEVELS = DATASET.replace("name: bench\n", "name: all_levels\n").replace(
     "{message_id: id}", "{producer: {name: account, sequence: seq}, message_id: id, business_key: [account, seq]}"
 )
 MOST = 1.5
-"""What all levels may take, as a multiple of one level's time."""
+"""The limit of all levels' time, as a multiple of one level's time."""
 EVENTS = "events"
 """Spark's event logs, below the scratch folder."""
 MEMORY = "3g"
@@ -95,7 +95,7 @@ def all_levels(folder: Path) -> dict[str, float]:
 
 
 def plain_spark(folder: Path) -> dict[str, float]:
-    """A job as a user would write it: `from_json` of line and payload, one `row_number`, an Iceberg table."""
+    """The usual job of a user: `from_json` of line and payload, one `row_number`, an Iceberg table."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 

@@ -2,10 +2,10 @@
 
     python -m benchmarks.landing [--rows 5000000] [--rounds 3]
 
-A broker of its own holds `rows` records of about 150 bytes in four partitions. Onefold lands them as shipped: exact
-ranges, read by Spark, Parquet, checksums, manifest; its session is open before the clock starts. The consumers take
-record by record and write position, timestamp, key and value, as a script would: one of kafka-python, which is Python
-throughout, and one of confluent-kafka, whose protocol is in C and runs on a core of its own, next to the interpreter's.
+A local broker has `rows` records of about 150 bytes in four partitions. Onefold lands them as shipped: exact ranges,
+read by Spark, Parquet, checksums, manifest; its session is open before the clock starts. The consumers read record by
+record and write position, timestamp, key and value, as a script would. There are two: kafka-python, which is pure
+Python, and confluent-kafka, whose protocol is in C and runs on another core than the interpreter.
 
 Every job is a process of its own, in turn; medians and ratios are printed, and each job's peak memory.
 """
@@ -86,7 +86,7 @@ def onefold(folder: Path, servers: str) -> dict[str, float]:
 
 
 def kafka_python(folder: Path, servers: str) -> dict[str, float]:
-    """A loop over the consumer, a JSON line a record."""
+    """A loop over the consumer, one JSON line per record."""
     from kafka import KafkaConsumer, TopicPartition
 
     topic = [TopicPartition("bench", number) for number in range(PARTITIONS)]
@@ -107,7 +107,7 @@ def kafka_python(folder: Path, servers: str) -> dict[str, float]:
 
 
 def confluent(folder: Path, servers: str) -> dict[str, float]:
-    """A loop over `poll`, a JSON line a record."""
+    """A loop over `poll`, one JSON line per record."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     config = {"bootstrap.servers": servers, "group.id": "plain", "enable.partition.eof": True}
@@ -141,7 +141,7 @@ class Lines:
         self.records += 1
 
     def end(self) -> dict[str, float]:
-        """What was measured."""
+        """The measurement."""
         self.file.flush()
         return {"seconds": time.perf_counter() - self.begin, "peak_mb": peak_of(), "records": self.records}
 

@@ -63,7 +63,7 @@ WITHIN = DATASET.replace("apply:", "identity: {within: day(at)}\napply:")
 AT_ONCE = 5_000_000
 """Rows of the table that are written at once: each day has its own files."""
 NOTE = 6
-"""Digests of 32 characters that a row's note is made of: no two rows have the same, as with real payload."""
+"""Number of digests of 32 characters in a row's note. Every row has another note, as with real payload."""
 DAY = 86_400
 
 
@@ -74,7 +74,7 @@ def generate(folder: Path, batch: int, table: int, *, newest: bool) -> None:
     """
     folder.mkdir(parents=True)
     low = table - batch if newest else 0
-    known, step = batch * 4 // 5, 7_368_787  # a prime: no key comes twice
+    known, step = batch * 4 // 5, 7_368_787  # a prime: every key occurs once
     per_file = batch // 8
     for number in track(range(8), description=f"generating {batch:,} records"):
         with (folder / f"part-{number}.jsonl").open("w") as file:
@@ -92,7 +92,7 @@ def generate(folder: Path, batch: int, table: int, *, newest: bool) -> None:
 
 
 def _note(key: int) -> str:
-    """Of a newer version; `standing` makes those of the older ones."""
+    """The note of a newer version; `standing` makes those of the older versions."""
     return "".join(hashlib.md5(f"2-{part}-{key}".encode()).hexdigest() for part in range(NOTE))
 
 
@@ -142,7 +142,7 @@ def onefold(folder: Path, table: int, batch: int, again: bool, name: str = "benc
     land_batch(lake, dataset, plan.batch)
     staged = dedup.run(session, lake, dataset, plan.batch)
     ensure_state(session, lake, dataset, read_flat(session, staged.table))
-    # What a first batch of so many records leaves, without waiting for it.
+    # The state after a first batch of this size, made directly.
     given = {column: F.lit(None) for column in E.ENVELOPE} | {
         E.TIMESTAMP: F.lit(0).cast("bigint"), E.CLUSTER: F.lit("bench"), E.TOPIC: F.lit("bench"),
         E.INCARNATION: F.lit(1), E.PARTITION: F.lit(1), E.OFFSET: F.monotonically_increasing_id(),
@@ -197,7 +197,7 @@ def copy_on_write(folder: Path, table: int, batch: int, again: bool) -> dict[str
 
 
 def delta(folder: Path, table: int, batch: int, again: bool) -> dict[str, float]:
-    """A Delta table as it comes."""
+    """A Delta table with default settings."""
     session = _plain_session(
         "delta",
         {
@@ -215,7 +215,7 @@ def delta(folder: Path, table: int, batch: int, again: bool) -> dict[str, float]
 
 
 def _plain_session(name: str, settings: dict[str, str]) -> SparkSession:
-    """Spark as it comes, with as much memory as Onefold's; by no setting of Onefold's own."""
+    """Spark with default settings and Onefold's amount of memory."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[*]").appName(name)

@@ -1,9 +1,9 @@
-"""What reading each file of `dags/` costs with many dataset files, in CPU seconds.
+"""The CPU seconds of reading each file of `dags/` with many dataset files.
 
     python -m benchmarks.parsing [--datasets 200]
 
-Airflow's DAG processor reads every file of the DAGs folder in a process of its own, again and again. The modules of
-Airflow that a file names it imports itself, once, before it forks that process; so does this.
+Airflow's DAG processor reads every file of the DAGs folder repeatedly, each in its own process. Before it forks that
+process, it imports the modules of Airflow that the file names, once. This benchmark does the same.
 """
 
 from __future__ import annotations

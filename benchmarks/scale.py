@@ -54,14 +54,14 @@ EVENTS = "events"
 
 
 def sources(start: int, end: int) -> numpy.ndarray:
-    """What the records of a range say: their own number, or of every fifth that of an earlier one."""
+    """The content of the records of a range: their own number, or for every fifth the number of an earlier record."""
     numbers = numpy.arange(start, end)
     earlier = numbers - 4 - 10 * (numbers * 7919 % 1000)
     return numpy.where((numbers % 5 == 4) & (earlier >= 0), earlier, numbers)
 
 
 def accounts(of: numpy.ndarray, rows: int) -> numpy.ndarray:
-    """The key of a record: 0 is the one that has three tenths of them, the others have about five each."""
+    """The key of a record: key 0 has three tenths of the records, the others have about five each."""
     return numpy.where(of % 10 < HOT, 0, 1 + of * 7_368_787 % max(1, rows // 7))
 
 
@@ -142,7 +142,7 @@ def whole(folder: Path, memory: str) -> dict[str, float]:
 
 
 def main() -> int:
-    """Generate, run, hold the rows against what was generated."""
+    """Generate, run, compare the rows with the generator."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000_000, help="records in the export")
     parser.add_argument("--memory", default="8g", help="heap of the one driver that does all the work")

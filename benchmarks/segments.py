@@ -2,11 +2,11 @@
 
     python -m benchmarks.segments [--rows 4000000] [--codec lz4] [--rounds 3]
 
-One segment of `rows` records of about 150 bytes, a hundred a batch. `kafka-python` iterates `MemoryRecords` with its
+One segment of `rows` records of about 150 bytes, a hundred per batch. `kafka-python` iterates `MemoryRecords` with its
 checksums, as its consumer does; `scan` reads the headers with their checksums, as landing does; `parse` gives Arrow
 columns from the chunks of that scan, as one task does; `one-core` and `two-cores` are the whole reader in Spark, into
-a sink that keeps nothing. They are held to their cores (JVM and Python workers together: a task is a thread of the one
-and a process of the other, and would fill more than a core). Their sessions are open, and their workers have run once,
+a sink that keeps nothing. They are limited to their cores (JVM and Python workers together: a task is a thread of the
+JVM and a process of Python, and would use more than a core). Their sessions are open, and their workers have run once,
 before the clock starts.
 
 Every job is a process of its own, in turn; medians and ratios are printed, and each job's peak memory (in Spark the
@@ -75,7 +75,7 @@ def scan(folder: Path) -> dict[str, float]:
 
 
 def parse(folder: Path) -> dict[str, float]:
-    """The chunks of a scan as Arrow columns, one behind the other."""
+    """The chunks of a scan as Arrow columns, one after the other."""
     from onefold.kafka.batch_records import parse as parse_batches
     from onefold.kafka.segment_index import scan as scan_headers
     from onefold.storage import open_storage

@@ -1,4 +1,4 @@
-"""What the benchmarks share: each job a process of its own, in turn; medians and ratios of one run."""
+"""Shared code of the benchmarks: each job is a process of its own, in turn; medians and ratios of one run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rich.table import Table
 
 T = TypeVar("T")
 Found = dict[str, list[dict[str, float]]]
-"""Per job, what each round measured: `seconds`, `peak_mb` and figures of the benchmark's own."""
+"""Per job, the measurements of each round: `seconds`, `peak_mb` and the benchmark's own numbers."""
 
 
 def run_job(module: str, job: str, folder: Path, *words: str, heard: bool = False) -> dict[str, float]:
-    """Run one job of a benchmark; what it measured, printed by it as the last line.
+    """Run one job of a benchmark; return its measurements, which it prints as the last line.
 
     With `heard` its progress, what it says on stderr, is let through as it comes: for a job of an hour.
     """
@@ -35,7 +35,7 @@ def run_job(module: str, job: str, folder: Path, *words: str, heard: bool = Fals
 def print_medians(
     console: Console, found: Found, base: str, figure: str, title: str, heading: str = "median of the rounds"
 ) -> None:
-    """A line a job: its median, its ratio to `base`, its highest peak, and one figure that all must agree on."""
+    """Print a line per job: its median, its ratio to `base`, its highest peak, and a number that is equal for all."""
     against = median_of(found[base])
     table = Table(title=heading, title_justify="left")
     for name in ("job", "seconds", f"against {base}", "peak memory, MB", title):
@@ -48,7 +48,7 @@ def print_medians(
 
 
 def print_tasks(console: Console, found: Found, records: int) -> None:
-    """A line a job that says what its tasks needed (`watched`): the most of all rounds."""
+    """Print a line per job with the resources of its tasks (`watched`): the maximum of all rounds."""
     table = Table(title="Spark's tasks", title_justify="left")
     names = ("job", "tasks", "shuffled, bytes a record", "memory of a task at most, MB", "spilled to disk, MB")
     for name in names:
@@ -79,10 +79,10 @@ def event_log(folder: Path) -> dict[str, str]:
 
 
 def watched(log: Path, step: Callable[[], T]) -> tuple[T, dict[str, float]]:
-    """Run a step; what it returns, its seconds, and what its tasks needed by the newest event log of the folder.
+    """Run a step; return its result, its seconds, and the resources of its tasks by the newest event log of the folder.
 
-    `tasks`; `shuffled`: the bytes that they wrote for others; `task_mb`: Spark's peak execution memory, which is what
-    sorts, aggregations and joins of one task held at once, at most of all tasks; `spilled_mb`: bytes on disk.
+    `tasks`; `shuffled`: the bytes that they wrote for others; `task_mb`: Spark's peak execution memory (the memory of
+    sorts, aggregations and joins of one task), the maximum of all tasks; `spilled_mb`: bytes on disk.
     """
     at, begin = time.time(), time.perf_counter()
     done = step()

@@ -1,4 +1,4 @@
-"""A small batch from command to report: Onefold's whole way, and a bare Spark job that only folds duplicates.
+"""A small batch from command to report: Onefold's whole pipeline, and a bare Spark job that only folds duplicates.
 
     python -m benchmarks.small_batch [--rows 1000] [--rounds 3]
 
@@ -51,7 +51,7 @@ def generate(folder: Path, rows: int) -> None:
 
 
 def onefold(folder: Path) -> dict[str, float]:
-    """What `onefold run` does, with the time of each step."""
+    """The steps of `onefold run`, with the time of each."""
     from onefold.dataset import load_dataset
     from onefold.lake import Lake
     from onefold.landing.land import plan_batch
@@ -100,7 +100,7 @@ def bare(folder: Path) -> dict[str, float]:
 
 
 def print_shares(console: Console, runs: list[dict[str, float]]) -> None:
-    """The median of each step, and what of the whole it is."""
+    """The median of each step, and its share of the whole."""
     whole = statistics.median(run["seconds"] for run in runs)
     table = Table(title="where the time goes", title_justify="left")
     for name in ("step", "seconds", "share"):

@@ -48,12 +48,12 @@ SINGLE_NODE = {
     "min.insync.replicas": 1,
     "group.initial.rebalance.delay.ms": 0,
     "auto.create.topics.enable": "false",
-    "log.cleaner.backoff.ms": 500,  # how long a compacted topic waits for its cleaner
+    "log.cleaner.backoff.ms": 500,  # the wait of a compacted topic for its cleaner
 }
 
 
 class BrokerNotStartedError(RuntimeError):
-    """The broker ended, or did not answer in time; the message holds the last lines of its log."""
+    """The broker ended, or did not answer in time; the message has the last lines of its log."""
 
     def __init__(self, what: str, log: Path) -> None:
         self.what = what
@@ -62,7 +62,7 @@ class BrokerNotStartedError(RuntimeError):
 
 
 def last_lines(log: Path, count: int = 30) -> str:
-    """The end of a log file; nothing where there is none."""
+    """The end of a log file; empty if there is none."""
     lines = log.read_text(errors="replace").splitlines()[-count:] if log.exists() else []
     return "\n".join(lines)
 
@@ -71,10 +71,10 @@ class Broker:
     """A broker between `__enter__` and `__exit__`; its data is gone afterwards.
 
     `bootstrap` is where clients connect. With `advertise` (a port of this host) the broker listens
-    on one more port, `behind`, and tells the clients that come in there to go on through
+    on one more port, `behind`, and its metadata sends the clients of that port to
     `advertise`: the place for a proxy (see `sample.proxy`). With `secure` (properties: mechanisms,
-    users, a certificate) it listens with SASL_SSL on `secured`, too. `settings` are properties in place
-    of its own, `jvm` more options of its JVM. With `joins` it is another node of that broker's cluster,
+    users, a certificate) it listens with SASL_SSL on `secured`, too. `settings` are properties that replace
+    its own, `jvm` more options of its JVM. With `joins` it is another node of that broker's cluster,
     which must be running. It may be killed and started again between.
     """
 
@@ -103,7 +103,7 @@ class Broker:
 
     @property
     def log(self) -> Path:
-        """The file that holds what the broker printed."""
+        """The file with the broker's output."""
         if self._log is None:
             raise RuntimeError("the broker has no log before it is started")
         return self._log
@@ -130,7 +130,7 @@ class Broker:
         self._stack.close()
 
     def start(self) -> None:
-        """Start it, on the data that it has, and return once it answers."""
+        """Start it on its existing data, and return once it answers."""
         assert self._home is not None, "the broker has no place before it is entered"
         assert self._process is None or self._process.poll() is not None, "the broker is running"
         command = start_command(self._home / "server.properties", *self._jvm)
@@ -198,18 +198,18 @@ class Broker:
 
 
 def properties_text(properties: Mapping[str, object]) -> str:
-    """A broker's settings as its file has them."""
+    """A broker's settings in the format of its file."""
     return "".join(f"{name}={value}\n" for name, value in properties.items())
 
 
 def format_command(config: Path, *more: str) -> list[str]:
-    """The command that makes the storage which a broker of these settings wants."""
+    """The command that formats the storage for a broker with these settings."""
     words = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(config)]
     return [*java(), *words, *more]
 
 
 def start_command(config: Path, *options: str) -> list[str]:
-    """The command that runs a broker of these settings; `options` are more of the JVM's."""
+    """The command that runs a broker with these settings; `options` are more options of the JVM."""
     return [*java(), *options, "kafka.Kafka", str(config)]
 
 

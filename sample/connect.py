@@ -22,12 +22,12 @@ from sample.kcat import Record
 HERE = Path(__file__).parent
 FLUSH_SIZE = 25
 OVERLAP = 12
-# A scheduled rotation closes the open objects here (the sink goes by its clock, we by timestamps).
+# A scheduled rotation closes the open objects here (the sink uses its clock, we use timestamps).
 ROTATION = int(payments.CLOSING_DAY.timestamp()) * 1000
 
 
 def rewrite(recorded: Path, folder: Path) -> None:
-    """Write the export of one recorded topic into `folder`, in place of what was there."""
+    """Write the export of one recorded topic into `folder`, and replace its content."""
     shutil.rmtree(folder, ignore_errors=True)
     written = sorted(kcat.read(recorded), key=lambda each: (each.partition, each.offset))
     for _, of_partition in groupby(written, key=lambda each: each.partition):
@@ -40,7 +40,7 @@ def folders(records: Sequence[Record]) -> dict[str, list[Sequence[Record]]]:
     """The objects of one partition, by export folder.
 
     `2-more` repeats an object: in partition 0 with the same name and bytes (a worker that died
-    before it committed its offsets), elsewhere from another start (a worker that had lost them).
+    before it committed its offsets), in the others from another start (a worker that had lost them).
     """
     kept = [each for each in records if each.key is not None]  # the sink cannot store a null key
     closing = next(index for index, each in enumerate(kept) if each.ts >= ROTATION)
@@ -56,7 +56,7 @@ def folders(records: Sequence[Record]) -> dict[str, list[Sequence[Record]]]:
 
 
 def flushed(records: Sequence[Record]) -> list[Sequence[Record]]:
-    """Records as objects of `flush.size`; the last is what a scheduled rotation closes."""
+    """Records as objects of `flush.size`; the last is closed by a scheduled rotation."""
     return [records[at : at + FLUSH_SIZE] for at in range(0, len(records), FLUSH_SIZE)]
 
 

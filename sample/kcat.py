@@ -63,7 +63,7 @@ def write(path: Path, records: Iterable[Record]) -> None:
 
 
 def read(path: Path) -> list[Record]:
-    """The records of a file, with the bytes that the lines hold."""
+    """The records of a file, with the bytes of the lines."""
     return [_record(each) for each in path.read_bytes().split(b"\n") if each]
 
 

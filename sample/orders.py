@@ -1,6 +1,6 @@
 """The story of orders, for two live topics: web and stores write about the same orders, some of them late or twice.
 
-The same messages in every run. `sample.stage` plays the chapters; nothing of it is recorded.
+The same messages in every run. `sample.stage` runs the chapters; nothing of it is recorded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _usable(message: Message) -> dict[str, Any] | None:
 def _placed(orders: Orders) -> Chapter:
     placed = orders.placed(ORDER_COUNT)
     paid = orders.changed(range(1, 31), "paid")
-    orders.held_back = orders.changed([41, 42, 43], "packed")  # sent in the next chapter, behind newer revisions
+    orders.held_back = orders.changed([41, 42, 43], "packed")  # sent in the next chapter, after newer revisions
     newer = orders.changed([41, 42, 43], "sent")
     aborted = orders.changed(range(31, 36), "paid")
     return Chapter(
@@ -72,7 +72,7 @@ def _changed(orders: Orders) -> Chapter:
     orders.day = 1
     sent = orders.changed(range(1, 31), "sent")
     returned = orders.changed([5, 9, 12], "returned")
-    # A store takes over what the web placed: the same order, another topic.
+    # A store takes over orders from the web: the same order, another topic.
     moved = tuple(replace(each, topic=STORES) for each in orders.changed([2, 4, 6, 8], "collected"))
     return Chapter(
         "changed",
@@ -127,7 +127,7 @@ class Orders:
         return tuple(self._next(number, status=status) for number in numbers)
 
     def erased(self, numbers: Iterable[int]) -> tuple[Message, ...]:
-        """The last revision of each: it says no more than that the order is gone."""
+        """The last revision of each order, which only says that the order is erased."""
         made = []
         for number in numbers:
             message = self._next(number, status="erased")

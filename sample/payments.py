@@ -1,4 +1,4 @@
-"""The sample's story: what two applications send about payments, and what goes wrong.
+"""The sample's story: the messages of two applications about payments, and their faults.
 
 Everything here is data made with a seed: keys, values, headers, partitions and timestamps are the
 same in every run. `sample.record` plays it, chapter by chapter, against a real broker.
@@ -38,7 +38,7 @@ def _first(entries: Entries, accounts: Accounts) -> Chapter:
     usual = entries.transfers(28, odd=ODD_AMOUNTS)
     opened = accounts.opened(range(1, ACCOUNT_COUNT + 1))
     changed = accounts.changed(range(1, 25))
-    accounts.held_back = accounts.changed([3, 4, 7])  # sent in `next`, behind newer versions
+    accounts.held_back = accounts.changed([3, 4, 7])  # sent in `next`, after newer versions
     newer = accounts.changed([3, 4])
     closed = accounts.closed([5, 6, 7])
     lost = [entries.transfers(1)[0] for _ in range(3)]
@@ -137,7 +137,7 @@ def _closing(entries: Entries, accounts: Accounts) -> Chapter:
     )
 
 
-# Amounts that a reader through floating point would spoil, or that come as strings; all are valid.
+# Amounts that floating point would change, or that are strings; all are valid.
 ODD_AMOUNTS = (
     "0.1",
     "12345678901234.57",
@@ -211,7 +211,7 @@ class Entries:
     def sent_again(self, messages: Iterable[Message]) -> tuple[Message, ...]:
         """The same entries under new message ids: the application forgot that it had sent them.
 
-        The text differs, the meaning does not: other order of names, number or string, other zone.
+        The text differs, the meaning is the same: another order of names, number or string, another zone.
         """
         made: list[Message] = []
         for index, each in enumerate(messages):

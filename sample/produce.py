@@ -1,4 +1,4 @@
-"""The stories of payments and orders, into a broker that is there: `python -m sample.produce HOST:PORT`.
+"""Produce the stories of payments and orders into an existing broker: `python -m sample.produce HOST:PORT`.
 
 Transactions are real. Where `sample.stage` loses an acknowledgement, the batch is sent again as the retry would
 send it: the same bytes at new offsets. Topics that hold records already are left as they are.
@@ -21,11 +21,11 @@ STORIES = (
 )
 """The topics of each story, and its chapters."""
 KEPT = {"retention.ms": "-1", "cleanup.policy": "delete"}
-"""The messages have timestamps of long ago."""
+"""The messages have old timestamps."""
 
 
 def produce_stories(bootstrap: str) -> list[str]:
-    """Create the topics that are missing and fill those that are empty; the topics that were filled."""
+    """Create missing topics and fill empty ones; return the filled topics."""
     admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
     there = admin.list_topics(timeout=SECONDS).topics
     filled: list[str] = []

@@ -1,11 +1,11 @@
 """A TCP proxy in front of a broker that loses acknowledgements on request.
 
-It reads just enough of Kafka's protocol to do so: the length of each message, and the API key and
+It reads only the necessary parts of Kafka's protocol: the length of each message, and the API key and
 correlation id of each request (https://kafka.apache.org/protocol#protocol_messages). A lost
-acknowledgement is a produce response that the broker sent and the client never sees: the proxy
-throws it away and cuts the connection, as a failing network does. The records are in the log then.
-A spoiled request has one of its bytes turned on the way: the broker refuses it by its checksum, and
-takes what was sent after it. A held request is on its way until it is released, whatever its client does meanwhile.
+acknowledgement is a produce response that the broker sent and the client never gets: the proxy
+drops it and closes the connection, as a failing network does. The records are then in the log.
+A spoiled request has one changed byte: the broker refuses it by its checksum, and accepts the next
+requests. A held request waits in the proxy until it is released, whatever its client does meanwhile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IN_THE_RECORDS = -24
 
 
 class LossyProxy:
-    """Forwards `port` to `target`; the next `lose(n)` responses of a kind do not come back."""
+    """Forwards `port` to `target`; the next `lose(n)` responses of a kind are dropped."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server((HOST, 0))
@@ -57,12 +57,12 @@ class LossyProxy:
             self._to_lose[kind] = count
 
     def spoil(self, count: int) -> None:
-        """Let the next `count` produce requests arrive damaged."""
+        """Damage the next `count` produce requests."""
         with self._lock:
             self._to_spoil = count
 
     def hold(self, count: int, kind: int = PRODUCE) -> None:
-        """Keep the next `count` requests of a kind from the broker until `release`, and what comes behind them."""
+        """Keep the next `count` requests of a kind, and all later ones, from the broker until `release`."""
         with self._lock:
             self._to_hold[kind] = count
             self._released.clear()
@@ -75,7 +75,7 @@ class LossyProxy:
         return self._answered.wait(seconds)
 
     def once(self, kind: int, then: Callable[[], None], *, answered: bool) -> None:
-        """Do something, once, when a request of a kind has gone to the broker, or when its answer has come back."""
+        """Call `then` once, after a request of a kind was sent to the broker, or after its response arrived."""
         with self._lock:
             self._then[kind, answered] = then
 

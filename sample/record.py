@@ -1,4 +1,4 @@
-"""Record the sample: play `sample.payments` against a real broker, and read it back as kcat would.
+"""Record the sample: run `sample.payments` on a real broker, and read it back as kcat would.
 
 `python -m sample.record` writes `recorded/payments.entries.jsonl` and `exports/kcat/` next to this
 file. `sample.connect` then rewrites the first.
@@ -28,7 +28,7 @@ from sample.stage import QUIET, SECONDS, Ends, stage
 from sample.story import PARTITIONS
 
 HERE = Path(__file__).parent
-# One range of offsets a folder, named in the order in which the demo runs them.
+# One range of offsets per folder, named in the order in which the demo runs them.
 FOLDERS = {
     "1-first": "first",
     "2-overlap": "second",
@@ -41,7 +41,7 @@ OVERLAP = 12
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What the consumer read, in the order of each partition, and where each chapter ends."""
+    """The records that the consumer read, in the order of each partition, and the end of each chapter."""
 
     records: Mapping[tuple[str, int], list[Record]]
     ends: Mapping[str, Ends]
@@ -53,14 +53,14 @@ class Recording:
 
 
 def record() -> Recording:
-    """Play the story against a broker of its own."""
+    """Run the story on a local broker."""
     with stage((payments.ENTRIES, payments.ACCOUNTS)) as broker:
         ends = {chapter.name: broker.play(chapter) for chapter in payments.story()}
         return Recording(read_back(broker.bootstrap), ends)
 
 
 def read_back(bootstrap: str) -> dict[tuple[str, int], list[Record]]:
-    """All committed records of both topics, read by a consumer of its own."""
+    """All committed records of both topics, read by a new consumer."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -123,7 +123,7 @@ def _record(message: Message, broker: int) -> Record:
 
 
 def write(recording: Recording, folder: Path) -> None:
-    """Write `recorded/` and `exports/kcat/` into a folder, in place of what was there."""
+    """Write `recorded/` and `exports/kcat/` into a folder, and replace its content."""
     recorded, exports = folder / "recorded", folder / "exports" / "kcat"
     for old in (recorded, exports):
         shutil.rmtree(old, ignore_errors=True)
@@ -135,7 +135,7 @@ def write(recording: Recording, folder: Path) -> None:
 def kcat_files(recording: Recording) -> dict[str, list[Record]]:
     """The export of `payments.accounts`: a file for each partition of each folder.
 
-    `2-overlap` begins before the end of `1-first`; its partition 1 is two files that overlap too.
+    `2-overlap` begins before the end of `1-first`; its partition 1 is two files that also overlap.
     """
     files: dict[str, list[Record]] = {}
     chapters = list(recording.ends)

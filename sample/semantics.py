@@ -1,4 +1,4 @@
-"""Runs `docs/semantics.md`: its Python blocks, in their order, against a real broker with faults that are real.
+"""Runs `docs/semantics.md`: its Python blocks, in their order, on a real broker with real faults.
 
 `python -m sample.semantics` prints each block's heading and what Onefold counted. The blocks use one name, `lesson`.
 """
@@ -36,7 +36,7 @@ SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What Onefold says of a batch: records by verdict and reason, missing offsets by kind, causes, and the rows."""
+    """Onefold's counts of a batch: records by verdict and reason, missing offsets by kind, causes, and the rows."""
 
     verdicts: dict[str, int]
     holes: dict[str, int]
@@ -47,7 +47,7 @@ class Counted:
 
 
 class Lesson:
-    """What the page's blocks use: topics, clients that pass through a lossy proxy, exports, and Onefold itself."""
+    """The tools of the page's blocks: topics, clients behind a lossy proxy, exports, and Onefold itself."""
 
     def __init__(self, lake: Lake, steps: InSession, broker: Broker, proxy: LossyProxy) -> None:
         kafka = {"kafka_default": {"bootstrap.servers": broker.bootstrap}}
@@ -64,13 +64,13 @@ class Lesson:
         return name
 
     def producer(self, **config: Any) -> Producer:
-        """A producer whose way to the broker loses acknowledgements; names with _ for the dots of Kafka's."""
+        """A producer whose connection to the broker loses acknowledgements; setting names have _ for Kafka's dots."""
         named = {name.replace("_", "."): value for name, value in config.items()}
         base = {"bootstrap.servers": self._lossy, "linger.ms": 200, "log_level": 0, "retry.backoff.ms": 50}
         return Producer(base | {"reconnect.backoff.ms": 20} | named)
 
     def lose(self, acknowledgements: int = 1) -> None:
-        """Lose the next answers to what is produced: the broker has the records, their producer does not know."""
+        """Drop the next produce responses: the broker has the records, and their producer does not know it."""
         self._proxy.lose(acknowledgements)
 
     @property
@@ -86,7 +86,7 @@ class Lesson:
         return consumer
 
     def export(self, name: str, messages: Iterable[Message]) -> None:
-        """Write what a consumer got as one file of the export of its topic."""
+        """Write a consumer's messages as one file of its topic's export."""
         records = [_record(message) for message in messages]
         kcat.write(self.folder / records[0].topic / f"{name}.jsonl", records)
 
@@ -100,7 +100,7 @@ class Lesson:
         return _counted(report, len(rows_of(self.lake, dataset)), done.red.exit_code if done.red else 0)
 
     def _wait_for_markers(self, topic: str) -> None:
-        """A commit is answered before its marker is written, and until then the transaction is open."""
+        """A commit returns before its marker is written, and until then the transaction is open."""
         admin, where = AdminClient({"bootstrap.servers": self._direct, "log_level": 0}), TopicPartition(topic, 0)
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         deadline = time.monotonic() + SECONDS
@@ -151,14 +151,14 @@ def _record(message: Message) -> kcat.Record:
 
 @contextmanager
 def lesson(lake: Lake, steps: InSession) -> Iterator[Lesson]:
-    """A broker of its own behind a proxy, for as long as the context lasts."""
+    """A local broker behind a proxy, until the context ends."""
     with LossyProxy() as proxy, Broker(advertise=proxy.port) as broker:
         proxy.target = broker.behind
         yield Lesson(lake, steps, broker, proxy)
 
 
 def teach(page: str, given: Lesson, say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """Run the page's blocks; the names that they leave."""
+    """Run the page's blocks; return the names that they define."""
     names: dict[str, Any] = {"lesson": given}
     for heading, code in re.findall(r"^(## [^\n]+)$|^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
         if heading:
@@ -173,7 +173,7 @@ def teach(page: str, given: Lesson, say: Callable[[str], None] = lambda _: None)
 
 
 def main() -> int:
-    """Run the whole page in a folder that is gone afterwards."""
+    """Run the whole page in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         lake = Lake(Settings(home=Path(folder), lake="lake"))
         steps = InProcess(lake)

@@ -1,4 +1,4 @@
-"""The stage: plays a story against a real broker, with lost acknowledgements and transactions that are real."""
+"""The stage: runs a story on a real broker, with real lost acknowledgements and transactions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Ends = Mapping[tuple[str, int], int]
 
 @contextmanager
 def stage(topics: Sequence[str]) -> Iterator[Stage]:
-    """A broker of its own with these topics, until the context ends."""
+    """A local broker with these topics, until the context ends."""
     with LossyProxy() as proxy, Broker(advertise=proxy.port) as broker:
         proxy.target = broker.behind
         made = Stage(broker.bootstrap, proxy, topics)
@@ -31,7 +31,7 @@ def stage(topics: Sequence[str]) -> Iterator[Stage]:
 
 
 class Stage:
-    """Plays the steps of the story, and knows at which offset each partition must end."""
+    """Runs the steps of the story, and knows the end offset of each partition."""
 
     def __init__(self, bootstrap: str, proxy: LossyProxy, topics: Sequence[str]) -> None:
         self.bootstrap = bootstrap
@@ -48,7 +48,7 @@ class Stage:
             self._admin.create_topics([new])[topic].result(SECONDS)
 
     def play(self, chapter: Chapter) -> Ends:
-        """Play one chapter; the end offset of each partition after it."""
+        """Run one chapter; return the end offset of each partition after it."""
         for step in chapter.steps:
             match step:
                 case Send(messages):
@@ -90,7 +90,7 @@ class Stage:
         producer = self._producer({"transactional.id": "sample"})
         producer.init_transactions(SECONDS)
         producer.begin_transaction()
-        produce(producer, messages)  # flushed: what is aborted is in the log all the same
+        produce(producer, messages)  # flushed, so that aborted records are in the log
         if commit:
             producer.commit_transaction(SECONDS)
         else:

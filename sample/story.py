@@ -1,4 +1,4 @@
-"""The words of a story: what producers do, chapter by chapter, and what goes wrong. `sample.stage` plays it."""
+"""The steps of a story: the actions and faults of producers, chapter by chapter. `sample.stage` runs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PARTITIONS = 2
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What an application hands to its producer; `ts` in milliseconds."""
+    """A message as an application gives it to its producer; `ts` in milliseconds."""
 
     topic: str
     partition: int
@@ -49,7 +49,7 @@ Step = Send | LostAcknowledgements | Transaction
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """A part of the story that an export can hold as a range of offsets."""
+    """A part of the story that an export can have as a range of offsets."""
 
     name: str
     steps: tuple[Step, ...]
