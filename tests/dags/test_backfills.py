@@ -47,7 +47,7 @@ def day_of(first: datetime, day: int) -> list[Record]:
 
     morning, afternoon = (first + day * DAY + timedelta(hours=hour) for hour in (9, 15))
     found = [order(day, number, morning) for number in range(6)]
-    found += [order(one, number, afternoon) for one in (day, day - 1) if one >= 0 for number in range(2)]
+    found += [order(ordered, number, afternoon) for ordered in (day, day - 1) if ordered >= 0 for number in range(2)]
     if day == RED:
         found += [(at, {"order_id": "o-red", "v": 1, "page": f"{at.hour}"}) for at in (morning, afternoon)]
     return found
@@ -65,7 +65,7 @@ def rows_of(records: Iterable[Record]) -> dict[str, tuple[int, str]]:
         )
         for offset, (at, value) in enumerate(records)
     ]
-    return {key: (one.version, one.content) for key, one in live(decoded, Rules("upsert")).items()}
+    return {key: (record.version, record.content) for key, record in live(decoded, Rules("upsert")).items()}
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def services(tmp_path_factory: pytest.TempPathFactory, broker: Broker, postgres:
     first = midnight(DAYS)
     for topic in ("asked", "orders", "lost"):
         create_topic(broker, f"backfills-{topic}")
-        produce(broker, f"backfills-{topic}", [one for day in range(DAYS) for one in day_of(first, day)])
+        produce(broker, f"backfills-{topic}", [record for day in range(DAYS) for record in day_of(first, day)])
     datasets = {name: written(name, name) for name in ("asked", "orders", "lost")}
     datasets |= {"by_noon": written("by_noon", "orders", hour=12), "orders": written("orders", "orders", conflicts=0)}
     home, database = tmp_path_factory.mktemp("backfills"), postgres.database("airflow_backfills")
@@ -92,11 +92,11 @@ def instant(services: Services, day: int) -> datetime:
 
 
 def records(services: Services, days: Iterable[int] = range(DAYS)) -> list[Record]:
-    return [one for day in days for one in day_of(instant(services, 0), day)]
+    return [record for day in days for record in day_of(instant(services, 0), day)]
 
 
 def rows(services: Services, dataset: str) -> dict[str, tuple[int, str]]:
-    return {row["order_id"]: (row["v"], row["page"]) for row in services.told("show", dataset)}
+    return {row["order_id"]: (row["v"], row["page"]) for row in services.run_json("show", dataset)}
 
 
 def unpause(services: Services, dataset: str) -> None:
@@ -112,9 +112,9 @@ def asked(services: Services, dataset: str, start: int, end: int, **more: Any) -
 
 
 def dry(services: Services, body: dict[str, Any]) -> list[int]:
-    """The days that a backfill would run, in its order, as Airflow tells it."""
-    told = services.post("backfills/dry_run", **body)["backfills"]
-    return [(datetime.fromisoformat(one["logical_date"]) - instant(services, 0)).days for one in told]
+    """The days that a backfill would run, in its order, as Airflow lists them."""
+    runs = services.post("backfills/dry_run", **body)["backfills"]
+    return [(datetime.fromisoformat(run["logical_date"]) - instant(services, 0)).days for run in runs]
 
 
 def backfill(services: Services, body: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ def settled(services: Services, dataset: str) -> None:
 
     def over() -> bool:
         backfills = services.get("backfills", dag_id=dataset)["backfills"]
-        return all(one["completed_at"] for one in backfills) and not set(outcomes(services, dataset).values()) & {
+        return all(listed["completed_at"] for listed in backfills) and not set(outcomes(services, dataset).values()) & {
             "queued",
             "running",
         }
@@ -137,8 +137,8 @@ def settled(services: Services, dataset: str) -> None:
 
 
 def outcomes(services: Services, dataset: str) -> dict[int, str]:
-    """How each day's run stands."""
-    return {day_in(services, one): one["state"] for one in services.runs(dataset).values()}
+    """The state of each day's run."""
+    return {day_in(services, run): run["state"] for run in services.runs(dataset).values()}
 
 
 def day_in(services: Services, run: dict[str, Any]) -> int:
@@ -146,13 +146,13 @@ def day_in(services: Services, run: dict[str, Any]) -> int:
 
 
 def run_of(services: Services, dataset: str, day: int) -> str:
-    (found,) = [name for name, one in services.runs(dataset).items() if day_in(services, one) == day]
+    (found,) = [name for name, entry in services.runs(dataset).items() if day_in(services, entry) == day]
     return found
 
 
 def at_once(services: Services, dataset: str) -> int:
     """How many runs were under way at one moment."""
-    times = [(one["start_date"], one["end_date"]) for one in services.runs(dataset).values()]
+    times = [(run["start_date"], run["end_date"]) for run in services.runs(dataset).values()]
     return max(sum(start <= at < end for start, end in times) for at, _ in times)
 
 
@@ -161,16 +161,16 @@ def test_a_dry_run_says_what_each_interval_would_read_and_a_later_backfill_reads
     body = asked(services, "asked", 0, 2)
     assert dry(services, body) == [0, 1]
     backfill(services, body | {"dag_run_conf": {"dry_run": True}})
-    told = {}
+    plans = {}
     for day in range(2):
         run = run_of(services, "asked", day)
         assert services.states("asked", run) == dict.fromkeys(TASKS, "skipped")
         logs = services.get(f"dags/asked/dagRuns/{run}/taskInstances/plan/logs/1")["content"]
-        (line,) = [one["event"] for one in logs if "would read" in one["event"]]
-        told[day] = json.loads(line.partition("would read ")[2])
-        assert told[day]["offsets"] == len(records(services, [day]))
+        (line,) = [entry["event"] for entry in logs if "would read" in entry["event"]]
+        plans[day] = json.loads(line.partition("would read ")[2])
+        assert plans[day]["offsets"] == len(records(services, [day]))
         end = instant(services, day + 1)
-        assert [datetime.fromisoformat(told[day]["interval"][name]) for name in ("start", "end")] == [end - DAY, end]
+        assert [datetime.fromisoformat(plans[day]["interval"][name]) for name in ("start", "end")] == [end - DAY, end]
     assert rows(services, "asked") == rows_of(records(services, [DAYS - 1])), "the schedule's, and no more"
 
     assert dry(services, body) == [], "to Airflow these runs have succeeded"
@@ -178,11 +178,13 @@ def test_a_dry_run_says_what_each_interval_would_read_and_a_later_backfill_reads
     assert dry(services, body | again) == [1, 0]
     backfill(services, body | again)
     assert rows(services, "asked") == rows_of(records(services, [0, 1, DAYS - 1]))
-    published = {one["batch"] for one in services.batches("asked") if one["published"]}
-    assert published >= {one["batch"] for one in told.values()}
+    published = {batch["batch"] for batch in services.batches("asked") if batch["published"]}
+    assert published >= {plan["batch"] for plan in plans.values()}
 
 
-def test_missing_failed_and_all_days_forwards_backwards_and_at_once_beside_the_schedule(services: Services) -> None:
+def test_backfills_of_missing_failed_and_all_days_run_next_to_the_schedule_in_both_directions(
+    services: Services,
+) -> None:
     unpause(services, "orders")
     dates = ["--from-date", instant(services, 0).isoformat(), "--to-date", instant(services, 1).isoformat()]
     services.ran("-m", "airflow", "backfill", "create", "--dag-id", "orders", *dates, "--max-active-runs", "2")
@@ -207,7 +209,7 @@ def test_missing_failed_and_all_days_forwards_backwards_and_at_once_beside_the_s
     assert rows(services, "orders") == rows_of(records(services))
 
     batches = services.batches("orders")
-    assert [one["published"] for one in batches] == [True] * DAYS
+    assert [batch["published"] for batch in batches] == [True] * DAYS
     everything = every | {"reprocess_behavior": "completed", "max_active_runs": DAYS}
     assert dry(services, everything) == [3, 2, 1, 0]
     backfill(services, everything)
@@ -226,8 +228,8 @@ def test_what_kafka_has_deleted_since_is_read_from_the_landing_by_intervals_that
     dates = {"from_date": (instant(services, 0) - NOON).isoformat(), "to_date": before.isoformat()}
     backfill(services, {"dag_id": "by_noon", **dates, "run_backwards": True, "max_active_runs": 3})
     assert set(outcomes(services, "by_noon").values()) == {"success"}
-    ends = [datetime.fromisoformat(one["data_interval_end"]) for one in services.runs("by_noon").values()]
-    assert rows(services, "by_noon") == rows_of(one for one in records(services) if one[0] < max(ends))
+    ends = [datetime.fromisoformat(run["data_interval_end"]) for run in services.runs("by_noon").values()]
+    assert rows(services, "by_noon") == rows_of(record for record in records(services) if record[0] < max(ends))
 
 
 def delete(broker: Broker, topic: str, end: int) -> None:

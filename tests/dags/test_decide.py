@@ -87,7 +87,7 @@ def scratch(project: Project) -> list[str]:
 
 
 @pytest.mark.nightly(reason="tests/unit/test_approval.py and test_decisions.py have what a decision refuses")
-def test_what_cannot_be_decided_fails_at_once_with_the_commands_own_words_and_asks_nobody(
+def test_an_impossible_decision_fails_at_once_with_the_message_of_the_command_and_asks_no_one(
     decide: Callable[..., Any], project: Project, red: str
 ) -> None:
     found = decide("Approve", red, "release")
@@ -149,7 +149,7 @@ def test_the_link_leads_to_the_report(probe: Any, project: Project, red: str) ->
     assert (found["anonymous"], found["admin"]) == ({path: 401}, {path: 200})
 
 
-def test_approved_it_is_published_under_the_name_of_whoever_approved(
+def test_an_approved_batch_is_published_under_the_name_of_the_approver(
     decide: Callable[..., Any], project: Project, red: str, statsd: Any
 ) -> None:
     metrics, received = statsd
@@ -208,7 +208,7 @@ def test_housekeeping_clears_finished_attempts_keeps_the_rows_and_names_what_wai
 
 
 @pytest.mark.nightly(reason="tests/unit reads durations, and housekeeping runs by day")
-def test_a_wrong_age_is_told_before_spark_starts(probe: Any, project: Project) -> None:
+def test_a_wrong_age_is_reported_before_spark_starts(probe: Any, project: Project) -> None:
     found = probe("run", "onefold_housekeeping", '{"snapshots": "a week"}', **home_of(project))
 
     assert found["tasks"]["things.maintain"] == "failed"
@@ -297,7 +297,7 @@ def test_a_batch_that_was_rolled_back_is_taken_up_by_a_decision(decide: Callable
 @pytest.mark.nightly(
     reason="another decision is approved and carried out by day, and test_rebuild_without takes a batch out"
 )
-def test_a_wrong_batch_is_taken_out_under_the_name_of_whoever_approved(
+def test_a_wrong_batch_is_taken_out_under_the_name_of_the_approver(
     decide: Callable[..., Any], project: Project
 ) -> None:
     project.put("things/8.jsonl", [thing(80, "y", 0)])

@@ -99,7 +99,7 @@ def test_s8_landed_bytes_are_cleared_by_a_decision_of_who_approved_it(
 
 
 @pytest.mark.nightly(reason="a housekeeping run by day in test_decide skips the same tasks")
-def test_where_nothing_is_to_be_cleared_nobody_is_asked(clear: Any, batches: list[str]) -> None:
+def test_no_one_is_asked_where_nothing_is_to_be_cleared(clear: Any, batches: list[str]) -> None:
     for landing in ("30d", None):
         found = clear("Approve", landing)
         assert (found["state"], states(found)) == ("success", ("skipped",) * 3), found["log"][-5000:]

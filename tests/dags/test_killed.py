@@ -61,7 +61,7 @@ def send(services: Services, sent: list[int]) -> str:
     """Twenty movements, some of them twice and some sent before, and a run over them."""
     start = len(set(sent))
     new = [*range(start, start + 20), *range(start, start + 5), *range(max(0, start - 5), start)]
-    values = [{"id": f"m-{one}", "sku": f"sku-{one % 3}", "delta": delta(one)} for one in new]
+    values = [{"id": f"m-{movement}", "sku": f"sku-{movement % 3}", "delta": delta(movement)} for movement in new]
     produce(services.broker, TOPIC, [(datetime.now(UTC), value) for value in values])
     sent += new
     return str(services.airflow.api.trigger("stock", {})["dag_run_id"])
@@ -72,17 +72,17 @@ def delta(movement: int) -> int:
 
 
 def check(services: Services, sent: list[int], run: str, runs: int) -> None:
-    """The run has ended well; sums, batches and asset events are those of runs that nobody disturbed."""
+    """The run has ended well; sums, batches and asset events are those of undisturbed runs."""
     assert services.ended("stock", run) == "success", services.why("stock", run)
     assert services.states("stock", run) == dict.fromkeys(TASKS, "success")
     sums: Counter[str] = Counter()
-    for one in set(sent):
-        sums[f"sku-{one % 3}"] += delta(one)
-    assert {row["sku"]: row["stock"] for row in services.told("show", "stock")} == sums
+    for movement in set(sent):
+        sums[f"sku-{movement % 3}"] += delta(movement)
+    assert {row["sku"]: row["stock"] for row in services.run_json("show", "stock")} == sums
     batches = services.batches("stock")
-    assert [one["published"] for one in batches] == [True] * runs
+    assert [batch["published"] for batch in batches] == [True] * runs
     events = services.get("assets/events", limit=100)["asset_events"]
-    assert sorted(one["extra"]["batch"] for one in events) == sorted(one["batch"] for one in batches)
+    assert sorted(event["extra"]["batch"] for event in events) == sorted(batch["batch"] for batch in batches)
 
 
 @pytest.mark.parametrize("what", ["driver", "task", "worker", "scheduler", "machine"])
@@ -122,7 +122,7 @@ def begun(services: Services, run: str, step: str, spark: psutil.Process) -> Non
 
 def kill(services: Services, what: str, task: psutil.Process, spark: psutil.Process | None = None) -> None:
     """Kill -9 of Spark's driver (of the task where there is none), of the task's own process, of the executor's worker
-    above it, of the scheduler (which is started anew), or of the scheduler and all that is below it."""
+    above it, of the scheduler (which is started again), or of the scheduler and all that is below it."""
     match what:
         case "driver":
             (spark or task).kill()

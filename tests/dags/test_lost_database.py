@@ -43,25 +43,25 @@ def test_an_airflow_that_has_lost_its_database_publishes_nothing_twice(tmp_path:
         services.post("backfills", **asked)
         until(lambda: len(services.runs("views")) == DAYS, "a run a day")
         assert {services.ended("views", run) for run in services.runs("views")} == {"success"}
-        rows, batches, home = services.told("show", "views"), services.batches("views"), services.airflow.home
+        rows, batches, home = services.run_json("show", "views"), services.batches("views"), services.airflow.home
     assert Counter(row["view_id"] for row in rows) == Counter({value["view_id"] for _, value in sent})
 
     for file in home.glob("airflow.db*"):
         file.unlink()
     shutil.rmtree(home / "logs")
-    with started(tmp_path, broker, first, {"views": VIEWS}) as anew:
-        assert anew.runs("views") == {}
-        assert anew.get("dags/views")["is_paused"]
-        anew.airflow.api.unpause("views")
-        anew.post("backfills", **asked)
-        until(lambda: len(anew.runs("views")) == DAYS, "a run a day")
-        assert {anew.ended("views", run) for run in anew.runs("views")} == {"success"}
+    with started(tmp_path, broker, first, {"views": VIEWS}) as services_again:
+        assert services_again.runs("views") == {}
+        assert services_again.get("dags/views")["is_paused"]
+        services_again.airflow.api.unpause("views")
+        services_again.post("backfills", **asked)
+        until(lambda: len(services_again.runs("views")) == DAYS, "a run a day")
+        assert {services_again.ended("views", run) for run in services_again.runs("views")} == {"success"}
 
-        assert (anew.told("show", "views"), anew.batches("views")) == (rows, batches)
-        events = anew.get("assets/events", limit=100)["asset_events"]
-        assert [one["extra"]["already"] for one in events] == [True] * DAYS
+        assert (services_again.run_json("show", "views"), services_again.batches("views")) == (rows, batches)
+        events = services_again.get("assets/events", limit=100)["asset_events"]
+        assert [event["extra"]["already"] for event in events] == [True] * DAYS
 
         produce(broker, TOPIC, [(midnight(0), {"view_id": "later"})] * 2)
-        run = anew.airflow.api.trigger("views", {})["dag_run_id"]
-        assert anew.ended("views", run) == "success", anew.why("views", run)
-        assert [row["view_id"] for row in anew.told("show", "views") if row not in rows] == ["later"]
+        run = services_again.airflow.api.trigger("views", {})["dag_run_id"]
+        assert services_again.ended("views", run) == "success", services_again.why("views", run)
+        assert [row["view_id"] for row in services_again.run_json("show", "views") if row not in rows] == ["later"]

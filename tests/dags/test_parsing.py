@@ -22,7 +22,7 @@ TASKS = ["plan", "land", "dedup", "upsert", "gate", "publish", "report"]
 
 def edges(tasks: list[str], reading: dict[str, str]) -> list[str]:
     """One behind the other, and each task behind those whose word it reads: `reading` names them by reader."""
-    chain = {f"{one}>{two}" for one, two in pairwise(tasks)}
+    chain = {f"{task}>{next_task}" for task, next_task in pairwise(tasks)}
     return sorted(chain | {f"{said}>{reader}" for reader, words in reading.items() for said in words.split()})
 
 
@@ -39,7 +39,7 @@ def test_parsing_imports_no_engine(probe: Any) -> None:
     assert found["dags"] == NAMES
 
 
-def test_every_dataset_file_is_a_dag_beside_onefolds_own_and_nothing_is_an_import_error(bag: Any) -> None:
+def test_every_dataset_file_is_a_dag_next_to_onefolds_own_and_there_are_no_import_errors(bag: Any) -> None:
     found = bag
 
     assert sorted(found["dags"]) == sorted([*NAMES, *OWN])
@@ -61,7 +61,7 @@ def test_of_200_dataset_files_each_is_a_dag_without_code_and_each_is_opened_once
 
     found = probe("reading", file, ONEFOLD_DATASETS=str(datasets))
 
-    assert sorted(found["opened"]) == sorted(one.name for one in datasets.iterdir())
+    assert sorted(found["opened"]) == sorted(path.name for path in datasets.iterdir())
     assert len(found["opened"]) == 200
     assert (found["asked"], found["heavy"]) == ([], [])
     assert len(found["dags"]) == (200 if file == "onefold_datasets" else 0)
@@ -139,7 +139,7 @@ def test_a_backfill_waits_behind_the_schedule_and_within_a_run_what_is_first_goe
 
 def test_a_dag_that_is_read_again_is_no_new_version(probe: Any) -> None:
     notify = (
-        '{"mail": {"class": "tests.support.airflow_notifier.FileNotifier", "path": "told", "subject": "", "body": ""}}'
+        '{"mail": {"class": "tests.support.airflow_notifier.FileNotifier", "path": "sent", "subject": "", "body": ""}}'
     )
 
     for found in (probe("addresses"), probe("addresses", ONEFOLD_NOTIFY=notify)):
@@ -170,11 +170,11 @@ def test_airflow_runs_the_intervals_that_a_backfill_by_command_reads_without_gap
     cases = [(cron, timezone, start, len(hours)) for cron, timezone, start, hours in BOUNDARIES]
     found = probe("boundaries", json.dumps(cases))["found"]
 
-    for (*case, hours), one in zip(BOUNDARIES, found, strict=True):
-        intervals = [[datetime.fromisoformat(edge) for edge in interval] for interval in one["airflow"]]
+    for (*case, hours), boundaries in zip(BOUNDARIES, found, strict=True):
+        intervals = [[datetime.fromisoformat(edge) for edge in interval] for interval in boundaries["airflow"]]
         assert [(end - start) / timedelta(hours=1) for start, end in intervals] == hours, case
         assert [end for _, end in intervals[:-1]] == [start for start, _ in intervals[1:]], case
-        assert one["ours"] == [one["airflow"][0][0], *(end for _, end in one["airflow"])], case
+        assert boundaries["ours"] == [boundaries["airflow"][0][0], *(end for _, end in boundaries["airflow"])], case
 
 
 def test_a_decision_is_triggered_with_known_datasets_and_decisions_and_approved_before_it_is_made(bag: Any) -> None:
@@ -238,24 +238,24 @@ def test_a_run_waits_until_its_interval_is_settled_and_none_is_passed_over_meanw
 
 def test_a_dag_says_what_is_read_what_is_one_message_and_what_the_gate_asks(probe: Any, datasets: Path) -> None:
     given = (datasets / "account_entries.yaml").read_text()
-    text = given.split("\nidentity:")[0].replace("name: account_entries", "name: told")
-    told = """
+    text = given.split("\nidentity:")[0].replace("name: account_entries", "name: checked")
+    rules = """
 identity: {message_id: header.m, business_key: [transfer_id, account_id], within: day(booked_at)}
 apply: {mode: append}
-target: {table: payments.told}
-quality: {max_rejected_rate: 0.005, max_duplicate_rate: 0.3, freshness: 2h, loss: tolerated, suite: told.yaml}
+target: {table: payments.checked}
+quality: {max_rejected_rate: 0.005, max_duplicate_rate: 0.3, freshness: 2h, loss: tolerated, suite: checked.yaml}
 """
-    (datasets / "told.yaml").write_text(text.replace("source:", "source:\n  filter: \"note = 'a|b'\"") + told)
+    (datasets / "checked.yaml").write_text(text.replace("source:", "source:\n  filter: \"note = 'a|b'\"") + rules)
 
     found = probe("bag", ONEFOLD_DATASETS=str(datasets))
 
     assert found["errors"] == {}
-    doc = found["dags"]["told"]["doc"]
+    doc = found["dags"]["checked"]["doc"]
     assert "| reads | `sample/exports/connect/` (layout connect), only records with `note = 'a\\|b'` |\n" in doc
     same = "business_key: `transfer_id`, `account_id`, `day(booked_at)` (reasons named by position, message_id)"
     assert f"| same message | {same} |\n" in doc
     asked = "at most 0.5 % rejected, at most 0 conflicts, at most 30 % duplicates, newest record within 2:00:00"
-    assert f"no version going down,\n{asked}, the suite `expectations/told.yaml`.\n" in doc
+    assert f"no version going down,\n{asked}, the suite `expectations/checked.yaml`.\n" in doc
     of_key = found["dags"]["accounts"]["doc"]
     assert "| same message | key_version (reasons named by position" in of_key
     assert "no record gone before it was landed" in of_key

@@ -109,7 +109,7 @@ def test_a_run_shows_its_batch_or_says_why_there_is_none(client: TestClient) -> 
     assert client.get("/runs/salaries/other").status_code == 403
 
 
-def test_a_run_that_decides_shows_the_batch_of_its_dataset_to_whoever_may_read_that(client: TestClient) -> None:
+def test_a_run_that_decides_shows_the_batch_to_a_user_who_may_read_its_dataset(client: TestClient) -> None:
     page = client.get("/runs/onefold_decide/one").text
 
     assert "<p>accounts export_a</p>" in page
@@ -120,12 +120,12 @@ def test_a_run_that_decides_shows_the_batch_of_its_dataset_to_whoever_may_read_t
     )
 
 
-def test_nothing_is_shown_to_whoever_is_not_logged_in(tmp_path: Path) -> None:
-    def nobody() -> set[str]:
+def test_nothing_is_shown_without_a_login(tmp_path: Path) -> None:
+    def refuse_login() -> set[str]:
         raise HTTPException(401)
 
     lake = Lake(load_settings(home=tmp_path, lake="lake"))
-    client = TestClient(reports_app(lambda: lake, nobody, lambda *_: None))
+    client = TestClient(reports_app(lambda: lake, refuse_login, lambda *_: None))
 
     paths = ("/", "/?q=a", "/datasets/accounts", "/reports/accounts/export_a", "/runs/accounts/x")
     assert {client.get(path).status_code for path in paths} == {401}

@@ -60,21 +60,21 @@ def run_all(probe: Any, home: Path) -> Callable[..., Any]:
     return all_of
 
 
-def notifier(told: Path) -> dict[str, str]:
-    """One that writes to a file."""
+def notifier(file: Path) -> dict[str, str]:
+    """A notifier that writes to a file."""
     words = {"subject": "{{ onefold.subject }}", "body": "{{ onefold.html }}"}
-    return {"class": "tests.support.airflow_notifier.FileNotifier", "path": str(told), **words}
+    return {"class": "tests.support.airflow_notifier.FileNotifier", "path": str(file), **words}
 
 
 @pytest.fixture
 def lineage(tmp_path: Path) -> tuple[dict[str, str], Callable[[str, str], dict[str, Any]]]:
     """Airflow's settings for OpenLineage events in a file, and the last event of a task and type."""
-    told = tmp_path / "lineage.jsonl"
-    transport = {"type": "file", "log_file_path": str(told), "append": True}
+    log = tmp_path / "lineage.jsonl"
+    transport = {"type": "file", "log_file_path": str(log), "append": True}
 
     def last(task: str, kind: str) -> dict[str, Any]:
-        events = [json.loads(line) for line in told.read_text().splitlines()]
-        found = [one for one in events if (one["job"]["name"], one["eventType"]) == (task, kind)]
+        events = [json.loads(line) for line in log.read_text().splitlines()]
+        found = [event for event in events if (event["job"]["name"], event["eventType"]) == (task, kind)]
         return dict(found[-1])
 
     return {"AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport)}, last
@@ -93,8 +93,10 @@ def known_to_the_history_server(events: Path) -> set[str]:
         try:
             retrying = httpx.HTTPTransport(retries=8)
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", transport=retrying, timeout=60) as client:
-                found = {one["id"] for one in client.get("/api/v1/applications").json()}
-                assert all(client.get(f"/history/{one}/", follow_redirects=True).is_success for one in found)
+                found = {application["id"] for application in client.get("/api/v1/applications").json()}
+                assert all(
+                    client.get(f"/history/{application}/", follow_redirects=True).is_success for application in found
+                )
                 return found
         finally:
             server.terminate()
@@ -115,11 +117,11 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     home: Path,
     lineage: tuple[dict[str, str], Callable[[str, str], dict[str, Any]]],
 ) -> None:
-    told, event_of = lineage
+    emitting, event_of = lineage
     events = home / "events"
     events.mkdir()
     logged = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
-    first = run("accounts", **told, ONEFOLD_SPARK_CONF=json.dumps(logged))
+    first = run("accounts", **emitting, ONEFOLD_SPARK_CONF=json.dumps(logged))
 
     started = re.findall(r"Spark application (local-\d+)(?!, its page)\b", first["log"])
     assert len(set(started)) == 3, "dedup, upsert, gate"
@@ -137,13 +139,13 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     assert (source["namespace"], source["name"]) == ("file", str(home / "new/kcat"))
     assert table["facets"]["symlinks"]["identifiers"][0]["name"] == "payments.accounts"
     assert table["facets"]["version"]["datasetVersion"] == str(first["main"])
-    assert "account_id" in [one["name"] for one in table["facets"]["schema"]["fields"]]
+    assert "account_id" in [field["name"] for field in table["facets"]["schema"]["fields"]]
     applied = event["extra"]["counts"]["applied"]
     rows = table["outputFacets"]["outputStatistics"]["rowCount"]
     assert rows == applied["insert"], "what is deleted before readers saw it is no row of theirs"
 
     conflict = f'{{"export": "{PROJECT}/sample/exports/kcat/5-conflict"}}'
-    both = run_all("accounts", "{}", conflict, **told, **SPARK_HERE)
+    both = run_all("accounts", "{}", conflict, **emitting, **SPARK_HERE)
     nothing, red = both["runs"]
     assert nothing["state"] == "success"
     assert set(nothing["tasks"].values()) == {"skipped"}
@@ -157,9 +159,9 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     (judged,) = event_of("accounts.gate", "FAIL")["inputs"]
     assert judged["name"] == table["name"]
     checks = judged["inputFacets"]["dataQualityAssertions"]["assertions"]
-    failed = {one["assertion"].split("(")[0] for one in checks if not one["success"]}
+    failed = {check["assertion"].split("(")[0] for check in checks if not check["success"]}
     assert failed == {"expect_column_values_to_be_in_set", "coverage_gaps"}, "exports 2 to 4 were never read"
-    assert len(checks) > 5, "those that passed are told, too"
+    assert len(checks) > 5, "those that passed are reported, too"
 
 
 @pytest.mark.nightly(reason="an export is given by day, too, and tests/process/test_runs.py repeats a batch")
@@ -171,24 +173,24 @@ def test_an_export_given_is_read_and_reading_it_again_publishes_nothing_twice(ru
     assert (first["state"], first["tasks"]) == ("success", DONE), both["log"][-5000:]
     assert (again["state"], again["tasks"]) == ("success", DONE), both["log"][-5000:]
     assert first["main"] == again["main"]
-    assert [one["extra"]["already"] for one in first["events"] + again["events"]] == [False, True]
+    assert [event["extra"]["already"] for event in first["events"] + again["events"]] == [False, True]
 
 
 @pytest.mark.nightly(reason="test_s3_connection has a missing connection by day, and test_telling a task that failed")
 def test_a_missing_spark_connection_is_named_before_anything_starts_and_not_tried_again(
     run: Callable[..., Any], home: Path
 ) -> None:
-    told = home / "told.jsonl"
-    notify = json.dumps({"away": {"class": "tests.support.airflow_notifier.Gone"}, "file": notifier(told)})
+    messages = home / "messages.jsonl"
+    notify = json.dumps({"away": {"class": "tests.support.airflow_notifier.Gone"}, "file": notifier(messages)})
     found = run("accounts", AIRFLOW_CONN_SPARK_DEFAULT=None, ONEFOLD_NOTIFY=notify)
 
     assert found["state"] == "failed"
     assert found["tasks"]["dedup"] == "failed"
     assert "there is no Airflow connection 'spark_default'" in found["log"]
     assert "Spark-Submit cmd" not in found["log"]
-    (said,) = [json.loads(line) for line in told.read_text().splitlines()]
-    told_of = (said["task"], said["subject"])
-    assert told_of == ("dedup", "accounts: task dedup failed"), "one that fails keeps no other from telling"
+    (said,) = [json.loads(line) for line in messages.read_text().splitlines()]
+    failure = (said["task"], said["subject"])
+    assert failure == ("dedup", "accounts: task dedup failed"), "one that fails keeps no other from telling"
     assert "there is no Airflow connection &#x27;spark_default&#x27;" in said["body"]
 
 
@@ -221,21 +223,21 @@ def test_a_killed_task_leaves_no_spark_behind_its_next_try_ends_right_and_figure
     assert "accounts.age" not in gauges, "it is not published"
 
 
-def test_a_run_that_is_not_done_when_freshness_has_passed_is_told_as_stale(probe: Any, home: Path) -> None:
-    file, told = home / "datasets" / "accounts.yaml", home / "told.jsonl"
+def test_a_run_that_is_not_done_when_freshness_has_passed_is_reported_as_stale(probe: Any, home: Path) -> None:
+    file, messages = home / "datasets" / "accounts.yaml", home / "messages.jsonl"
     schedule = '{cron: "0 0 * * *", timezone: Europe/Berlin, start: 2026-03-01}'
     text = file.read_text().replace("quality: {", "quality: {freshness: 26h, ")
     file.write_text(f"{text}schedule: {schedule}\n")
 
-    notify = json.dumps({"file": notifier(told)})
+    notify = json.dumps({"file": notifier(messages)})
     where = {"ONEFOLD_HOME": str(home), "ONEFOLD_LAKE": str(home / "lake"), "ONEFOLD_NOTIFY": notify}
     start, end = "2026-03-01T23:00:00+00:00", "2026-03-02T23:00:00+00:00"
     past = probe("stale", "accounts", "2026-02-28T23:00:00+00:00", start, "backfill", **where)
     found = probe("stale", "accounts", start, end, "scheduled", **where)
 
-    assert (past["code"], found["code"]) == (0, 0), "of a backfill nobody is told: its deadline was over before"
+    assert (past["code"], found["code"]) == (0, 0), "a backfill sends no message: its deadline has passed before"
     assert found["at"] == "2026-03-03T01:00:00+00:00", "26 hours after the interval's start"
-    (said,) = [json.loads(line) for line in told.read_text().splitlines()]
+    (said,) = [json.loads(line) for line in messages.read_text().splitlines()]
     assert said["subject"] == "accounts: the data are stale"
     assert "The interval from 2026-03-01T23:00:00Z to 2026-03-02T23:00:00Z is not published" in said["body"]
     assert "/onefold/datasets/accounts" in said["body"]

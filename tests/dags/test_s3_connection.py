@@ -124,10 +124,12 @@ def test_keys_endpoint_and_region_of_the_connection_reach_every_client_and_are_s
     (event,) = found["events"]
     assert event["extra"]["counts"] == {"applied": {"insert": 2}, "duplicate": {"message_id": 1}}
     assert list(pages["admin"].values()) == [200, 200]
-    asked = [(one.headers["authorization"], one.headers.get("x-amz-security-token")) for one in store.requests]
+    asked = [
+        (request.headers["authorization"], request.headers.get("x-amz-security-token")) for request in store.requests
+    ]
     signed = {(words.split("Credential=")[1].split("/")[0], words.split("/")[2], token) for words, token in asked}
     assert signed == {(USER, "eu-central-1", TOKEN)}
-    assert {"Boto3" in one.headers["user-agent"] for one in store.requests} == {True, False}, "Spark's own, too"
+    assert {"Boto3" in request.headers["user-agent"] for request in store.requests} == {True, False}, "Spark's own, too"
 
     arguments = (home / "bin" / "arguments.jsonl").read_text()
     assert [json.loads(line)[-5] for line in arguments.splitlines()] == ["logs"] * 3, "dedup, upsert, gate"
@@ -138,8 +140,8 @@ def test_keys_endpoint_and_region_of_the_connection_reach_every_client_and_are_s
         if file.is_file():
             shown[str(file)] = file.read_bytes().decode(errors="replace")
     client = client_of(f"http://{store._target}")
-    for one in client.list_objects_v2(Bucket="lake")["Contents"]:
-        shown[one["Key"]] = client.get_object(Bucket="lake", Key=one["Key"])["Body"].read().decode(errors="replace")
+    for entry in client.list_objects_v2(Bucket="lake")["Contents"]:
+        shown[entry["Key"]] = client.get_object(Bucket="lake", Key=entry["Key"])["Body"].read().decode(errors="replace")
     assert any("SparkListenerEnvironmentUpdate" in text for text in shown.values()), "what Spark's pages show"
     if master != "local[2]":
         assert any("Executor Command" in text for text in shown.values()), "what an executor is started with"
@@ -173,14 +175,14 @@ def test_a_connection_says_a_login_or_what_is_wrong_with_it(probe: Probe) -> Non
         ({"login": USER}, "an access key and its secret key belong together"),
         ({"extra": {"aws_session_token": TOKEN}}, "a session token to both"),
     ]
-    told = [json.dumps({"conn_type": "generic"} | one) for one, _ in given]
+    connections = [json.dumps({"conn_type": "generic"} | connection) for connection, _ in given]
 
-    found = probe("logins", *told, ONEFOLD_S3_CONNECTION="s3_lake")["found"]
+    found = probe("logins", *connections, ONEFOLD_S3_CONNECTION="s3_lake")["found"]
 
-    for one, (_, wanted) in zip(found, given, strict=True):
+    for login, (_, wanted) in zip(found, given, strict=True):
         if isinstance(wanted, str):
-            assert one.startswith("the Airflow connection 's3_lake', which s3_connection names: ")
-            assert wanted in one
-            assert SECRET not in one
+            assert login.startswith("the Airflow connection 's3_lake', which s3_connection names: ")
+            assert wanted in login
+            assert SECRET not in login
         else:
-            assert one == wanted
+            assert login == wanted

@@ -48,8 +48,8 @@ def id_of(day: int, number: int) -> str:
     return f"{day}-{number}"
 
 
-def view(one: str) -> dict[str, Any]:
-    return {"view_id": one, "user_id": int(one[-1]) % 3, "v": 1, "page": "a"}
+def view(view_id: str) -> dict[str, Any]:
+    return {"view_id": view_id, "user_id": int(view_id[-1]) % 3, "v": 1, "page": "a"}
 
 
 def days(first: datetime) -> list[tuple[datetime, dict[str, Any]]]:
@@ -58,7 +58,7 @@ def days(first: datetime) -> list[tuple[datetime, dict[str, Any]]]:
     for day in range(DAYS):
         at = first + day * DAY + timedelta(hours=9)
         again = [id_of(day, 0), id_of(day, 1), *(id_of(day - 1, number) for number in range(2) if day)]
-        found += [(at, view(one)) for one in [*(id_of(day, n) for n in range(10)), *again]]
+        found += [(at, view(view_id)) for view_id in [*(id_of(day, n) for n in range(10)), *again]]
     return [*found, (found[-1][0], view(id_of(1, 0)) | {"page": "b"})]
 
 
@@ -90,14 +90,14 @@ def services(
 
 
 def rows(services: Services) -> Counter[str]:
-    return Counter(row["view_id"] for row in services.told("show", "page_views"))
+    return Counter(row["view_id"] for row in services.run_json("show", "page_views"))
 
 
 @pytest.mark.nightly
-def test_backfills_backwards_beside_the_schedule_publish_each_interval_once(services: Services) -> None:
+def test_backfills_backwards_next_to_the_schedule_publish_each_interval_once(services: Services) -> None:
     asked = {"dag_id": "page_views", "from_date": services.day(0), "to_date": services.day(DAYS - 2)}
     dry = services.post("backfills/dry_run", **asked)["backfills"]
-    assert [datetime.fromisoformat(one["logical_date"]).day for one in dry] == [
+    assert [datetime.fromisoformat(run["logical_date"]).day for run in dry] == [
         (services.first + number * DAY).day for number in range(DAYS - 1)
     ]
     assert services.runs("page_views") == {}, "a dry run starts nothing"
@@ -106,28 +106,28 @@ def test_backfills_backwards_beside_the_schedule_publish_each_interval_once(serv
     services.airflow.api.unpause("page_views")
     services.post("backfills", **asked, run_backwards=True, max_active_runs=2)
     until(lambda: len(services.runs("page_views")) == DAYS, "a run a day")
-    kinds = Counter(one["run_type"] for one in services.runs("page_views").values())
+    kinds = Counter(run["run_type"] for run in services.runs("page_views").values())
     assert kinds == {"backfill": DAYS - 1, "scheduled": 1}
-    for run, one in services.runs("page_views").items():
+    for run, details in services.runs("page_views").items():
         assert services.ended("page_views", run) == "success", services.why("page_views", run)
-        end, after = (datetime.fromisoformat(one[name]) for name in ("data_interval_end", "run_after"))
+        end, after = (datetime.fromisoformat(details[name]) for name in ("data_interval_end", "run_after"))
         assert after - end == timedelta(seconds=1), "it waits until its interval is settled"
 
     assert rows(services) == Counter(id_of(day, number) for day in range(DAYS) for number in range(10))
-    assert [one["published"] for one in services.batches("page_views")] == [True] * DAYS
+    assert [batch["published"] for batch in services.batches("page_views")] == [True] * DAYS
     events = services.get("assets/events", limit=100)["asset_events"]
-    published = sorted(one["batch"] for one in services.batches("page_views"))
-    assert sorted(one["extra"]["batch"] for one in events) == published
-    assert {one["source_task_id"] for one in events} == {"publish"}
+    published = sorted(batch["batch"] for batch in services.batches("page_views"))
+    assert sorted(event["extra"]["batch"] for event in events) == published
+    assert {event["source_task_id"] for event in events} == {"publish"}
 
 
 @pytest.mark.nightly
 def test_the_shipped_dag_behind_it_reads_each_published_row_once(services: Services) -> None:
-    wanted = Counter(str(view(one)["user_id"]) for one in rows(services))
+    wanted = Counter(str(view(view_id)["user_id"]) for view_id in rows(services))
     until(lambda: sum(views_read(services).values()) >= sum(wanted.values()), "the rows are read")
     assert views_read(services) == wanted
     runs = services.runs(EXAMPLE)
-    assert {one["run_type"] for one in runs.values()} == {"asset_triggered"}
+    assert {run["run_type"] for run in runs.values()} == {"asset_triggered"}
     for run in runs:
         assert services.ended(EXAMPLE, run) == "success", services.why(EXAMPLE, run)
 
@@ -154,7 +154,7 @@ def test_any_tasks_may_be_cleared_together(services: Services, tasks: tuple[str,
 
 def cleared(services: Services, *tasks: str) -> None:
     """Clear tasks of the scheduled run: it ends as before, and nothing of the table changes."""
-    (run,) = [name for name, one in services.runs("page_views").items() if one["run_type"] == "scheduled"]
+    (run,) = [name for name, details in services.runs("page_views").items() if details["run_type"] == "scheduled"]
     before, batches = rows(services), services.batches("page_views")
     services.clear("page_views", run, *tasks)
     assert services.ended("page_views", run) == "success", services.why("page_views", run)
@@ -231,14 +231,14 @@ def luminance(body: Locator) -> int:
 
 
 @pytest.mark.nightly(reason="test_runs has the reports behind the login by day")
-def test_nobody_sees_anything_without_a_login_and_a_reader_starts_nothing(services: Services, red: str) -> None:
-    with visitor(services.airflow.api.url) as nobody:
-        answer = nobody.page.goto(f"{nobody.url}/onefold/reports/pages/x")
+def test_nothing_is_visible_without_a_login_and_a_reader_starts_nothing(services: Services, red: str) -> None:
+    with visitor(services.airflow.api.url) as stranger:
+        answer = stranger.page.goto(f"{stranger.url}/onefold/reports/pages/x")
         assert answer
         assert answer.status == 401
-        assert "pages" not in nobody.page.content()
-        nobody.page.goto(f"{nobody.url}/dags/pages")
-        nobody.page.locator("input[name=password]").wait_for()
+        assert "pages" not in stranger.page.content()
+        stranger.page.goto(f"{stranger.url}/dags/pages")
+        stranger.page.locator("input[name=password]").wait_for()
     reader = Api(services.airflow.api.url)
     reader.log_in("reader", services.airflow.passwords["reader"])
     asked = reader.client.post("/api/v2/dags/pages/dagRuns", json={"logical_date": None, "conf": {}})

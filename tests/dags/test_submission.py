@@ -59,10 +59,12 @@ def test_on_every_master_a_password_is_in_the_environment_of_a_driver_of_this_ma
 ) -> None:
     masters = ("local[*]", "spark://h:7077", "yarn", "k8s://https://h")
 
-    for master, found in zip(masters, submit(*({"conn_type": "spark", "host": one} for one in masters)), strict=True):
+    for master, found in zip(
+        masters, submit(*({"conn_type": "spark", "host": master} for master in masters)), strict=True
+    ):
         arguments, environment = found["started"]["arguments"], found["started"]["environment"]
         assert arguments[arguments.index("--master") + 1] == master
-        assert not [one for one in arguments if PASSWORD in one or "ONEFOLD_KAFKA" in one]
+        assert not [argument for argument in arguments if PASSWORD in argument or "ONEFOLD_KAFKA" in argument]
         assert json.loads(environment["ONEFOLD_KAFKA"])["kafka_default"]["sasl.password"] == PASSWORD
         assert ("SPARK_DIST_CLASSPATH" in environment) == (master in masters[:2]), "jars of this machine's driver"
         assert found["left"] == [], "the task's own environment is as it was"
@@ -80,7 +82,7 @@ def test_s10_spark_on_one_host_is_submitted_with_the_loopback_address_and_withou
         assert "spark.ui.killEnabled=false" in arguments
 
 
-def test_a_driver_on_another_machine_is_told_by_a_secret_of_kubernetes_or_not_started(submit: Any) -> None:
+def test_a_driver_on_another_machine_gets_passwords_by_a_secret_of_kubernetes_or_is_not_started(submit: Any) -> None:
     secret = "spark.kubernetes.driver.secretKeyRef.ONEFOLD_KAFKA"
 
     [refused] = submit(CLUSTER)

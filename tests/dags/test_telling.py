@@ -1,4 +1,4 @@
-"""What people and monitoring are told of a batch: messages and figures."""
+"""What people and monitoring learn of a batch: messages and figures."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import pytest
 
 @pytest.fixture(scope="module")
 def messages(probe: Any) -> Any:
-    """What is told of a task, by how it ended."""
+    """The message about a task, by how it ended."""
     return probe("messages")
 
 
-def test_a_red_gate_and_a_loss_are_told_with_batch_checks_values_and_the_reports_page(messages: Any) -> None:
+def test_a_red_gate_and_a_loss_are_reported_with_batch_checks_values_and_the_reports_page(messages: Any) -> None:
     red, loss = messages["red"], messages["loss"]
 
     assert (red["subject"], red["batch"]) == ("accounts: the gate is red", "b_1")
     assert loss["subject"] == "accounts: records are lost"
-    for one in (red, loss):
-        assert "Batch b_1 was not published; readers see the table as it was before." in one["text"]
-        assert "- conflicts: found 1, wanted at most 0" in one["text"]
-        assert one["text"].endswith("/onefold/reports/accounts/b_1")
-        assert "onefold release accounts b_1" in one["text"]
+    for message in (red, loss):
+        assert "Batch b_1 was not published; readers see the table as it was before." in message["text"]
+        assert "- conflicts: found 1, wanted at most 0" in message["text"]
+        assert message["text"].endswith("/onefold/reports/accounts/b_1")
+        assert "onefold release accounts b_1" in message["text"]
     assert "bring it and run the batch again" in loss["text"]
 
 
-def test_any_other_failure_is_told_with_its_own_sentence(messages: Any) -> None:
+def test_any_other_failure_is_reported_with_its_own_sentence(messages: Any) -> None:
     assert messages["lost"]["subject"] == "accounts: task dedup failed"
     assert "the Spark process of dedup ended without leaving a result" in messages["lost"]["text"]
     assert "Its last lines:\n  no more memory\n  <end>" in messages["lost"]["text"]
@@ -37,7 +37,7 @@ def test_any_other_failure_is_told_with_its_own_sentence(messages: Any) -> None:
     assert messages["killed"]["text"].endswith("/onefold/datasets/accounts"), "no batch is known"
 
 
-def test_of_dags_that_are_for_all_datasets_the_one_at_fault_is_told(messages: Any) -> None:
+def test_a_dag_for_all_datasets_reports_the_dataset_at_fault(messages: Any) -> None:
     assert messages["maintain"]["subject"] == "accounts: task accounts.maintain failed"
     assert messages["maintain"]["text"].endswith("/onefold/datasets/accounts"), "it has no batch, so no report"
     assert messages["decide"]["subject"] == "orders: task dedup failed"

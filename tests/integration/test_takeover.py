@@ -70,7 +70,7 @@ class Taken:
 
     def sent(self, partition: int, *names: str) -> dict[int, str]:
         """What transactions wrote to a partition, as their producers were told: message ids by offset."""
-        of = {id_: self.senders[name].told[id_] for name in names for id_ in part(name, partition)}
+        of = {id_: self.senders[name].acknowledged[id_] for name in names for id_ in part(name, partition)}
         return {offset: id_ for id_, offset in of.items()}
 
     def read(self, partition: int, isolation: str) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""A notifier as anybody may write one: it appends what it is told to a file."""
+"""A notifier as anybody may write one: it appends what it gets to a file."""
 
 from __future__ import annotations
 

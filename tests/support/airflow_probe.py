@@ -82,7 +82,7 @@ def _facts(dag: Any) -> dict[str, Any]:
         "described": [name for name in dag.params if dag.params.get_param(name).description],
         "enums": {name: param.get("enum") for name in dag.params if (param := dag.params.get_param(name).schema)},
         "tasks": [task.task_id for task in dag.topological_sort()],
-        "links": {task.task_id: [one.name for one in task.operator_extra_links] for task in dag.tasks},
+        "links": {task.task_id: [link.name for link in task.operator_extra_links] for task in dag.tasks},
         "edges": sorted(f"{task.task_id}>{below}" for task in dag.tasks for below in task.downstream_task_ids),
         "pools": {task.task_id: task.pool for task in dag.tasks},
         "timeouts": sorted({task.execution_timeout.total_seconds() for task in dag.tasks}),
@@ -198,7 +198,7 @@ def settled(cron: str, timezone: str, seconds: str, *instants: str) -> dict[str,
 
 
 def messages() -> dict[str, Any]:
-    """What is told of a task that ended with each of these."""
+    """The message about a task that ended with each of these."""
     from types import SimpleNamespace
 
     from onefold import errors
@@ -213,17 +213,17 @@ def messages() -> dict[str, Any]:
         "killed": None,
     }
     task, dag = SimpleNamespace(task_id="dedup"), SimpleNamespace(dag_id="accounts")
-    told = {
+    found = {
         name: message_of({"exception": error, "task": task, "ti": task, "dag": dag}) for name, error in ends.items()
     }
     maintain = SimpleNamespace(task_id="accounts.maintain", dataset="accounts", batch="all")
     gone = errors.SparkLostError("maintain", "all")
-    told["maintain"] = message_of({"exception": gone, "task": maintain, "ti": maintain, "dag": dag})
+    found["maintain"] = message_of({"exception": gone, "task": maintain, "ti": maintain, "dag": dag})
     asked = {"params": {"dataset": "orders"}, "exception": errors.UsageError("no"), "task": task, "ti": task}
-    told["decide"] = message_of({**asked, "dag": SimpleNamespace(dag_id="onefold_decide")})
+    found["decide"] = message_of({**asked, "dag": SimpleNamespace(dag_id="onefold_decide")})
     return {
-        name: {"subject": one.subject, "text": one.text, "html": one.html, "batch": one.batch}
-        for name, one in told.items()
+        name: {"subject": message.subject, "text": message.text, "html": message.html, "batch": message.batch}
+        for name, message in found.items()
     }
 
 
@@ -276,8 +276,8 @@ def intervals() -> dict[str, Any]:
         "export": dated | {"params": {"export": "folder"}},
     }
     found = {name: interval_of(context) for name, context in contexts.items()}
-    kinds = {type(at).__module__ for one in found.values() if one for at in (one.start, one.end)}
-    return {name: one.name if one else None for name, one in found.items()} | {"kinds": sorted(kinds)}
+    kinds = {type(at).__module__ for interval in found.values() if interval for at in (interval.start, interval.end)}
+    return {name: interval.name if interval else None for name, interval in found.items()} | {"kinds": sorted(kinds)}
 
 
 def run(dag_id: str, conf: str, retries: str = "") -> dict[str, Any]:
@@ -288,12 +288,12 @@ def run(dag_id: str, conf: str, retries: str = "") -> dict[str, Any]:
     for task in dag.tasks:
         task.retries = int(retries or task.retries)
     done = dag.test(logical_date=None, run_conf=json.loads(conf))
-    tasks = {one.task_id: str(one.state) for one in done.get_task_instances()}
+    tasks = {instance.task_id: str(instance.state) for instance in done.get_task_instances()}
     return {
         "state": str(done.state),
         "tasks": tasks,
         "events": _events(done),
-        "xcoms": {one.task_id: one.xcom_pull(one.task_id) for one in done.get_task_instances()},
+        "xcoms": {instance.task_id: instance.xcom_pull(instance.task_id) for instance in done.get_task_instances()},
         "main": _main(dag_id) if dag_id in dataset_names() and tasks["plan"] != "failed" else None,
     }
 
@@ -319,7 +319,7 @@ def killed(dag_id: str, conf: str) -> dict[str, Any]:
     ending = threading.Thread(target=_end_spark, args=[family])
     ending.start()
     states.append(_supervise(dag_id, done.run_id, "dedup"))
-    left = [one.pid for one in family if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    left = [process.pid for process in family if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
     ending.join()
     states += [_supervise(dag_id, done.run_id, task_id) for task_id in ("dedup", "report")]
     lake = Lake(load_settings())
@@ -379,12 +379,12 @@ def stale(dag_id: str, start: str, end: str, kind: str) -> dict[str, Any]:
 def _end_spark(family: list[psutil.Process]) -> None:
     """End the process that has submitted, once the JVM has started its driver; who ran then."""
     while True:
-        for one in psutil.Process().children(recursive=True):
+        for process in psutil.Process().children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
-                drivers = one.children(recursive=True) if one.name() == "java" else []
+                drivers = process.children(recursive=True) if process.name() == "java" else []
                 if any(driver.name().startswith("python") for driver in drivers):
-                    family += [one, *drivers]
-                    os.kill(one.ppid(), signal.SIGTERM)
+                    family += [process, *drivers]
+                    os.kill(process.ppid(), signal.SIGTERM)
                     return
         threading.Event().wait(0.05)
 
@@ -460,7 +460,7 @@ def _answered(dag: Any, conf: str, answer: str, marked: str | None) -> dict[str,
         done = dag.test(**given)
     return {
         "state": str(done.state),
-        "tasks": {one.task_id: str(one.state) for one in done.get_task_instances()},
+        "tasks": {instance.task_id: str(instance.state) for instance in done.get_task_instances()},
         "events": _events(done),
         **said,
     }
@@ -495,14 +495,14 @@ def respond(answer: str, dag_id: str) -> dict[str, Any]:
         client.headers["Authorization"] = f"Bearer {_token('ada')}"
         while not select.select([sys.stdin], [], [], 0.5)[0]:
             waiting = client.get(f"{runs}/~/hitlDetails", params={"response_received": False}).json()["hitl_details"]
-            for one in waiting:
-                of = one["task_instance"]
+            for question in waiting:
+                of = question["task_instance"]
                 if of["state"] != "awaiting_input":  # answered before its task has parked, it is never taken up
                     continue
                 place = f"{runs}/{of['dag_run_id']}/taskInstances/{of['task_id']}/-1/hitlDetails"
                 said = client.patch(place, json={"chosen_options": [answer], "params_input": {}})
-                shown.append(one | {"status": said.status_code})
-        of_runs = [one["task_instance"]["dag_run_id"] for one in shown]
+                shown.append(question | {"status": said.status_code})
+        of_runs = [question["task_instance"]["dag_run_id"] for question in shown]
         tabs = [client.get(f"/onefold/runs/{dag_id}/{run_id}").text for run_id in of_runs]
         links = [
             {task: client.get(f"{runs}/{run_id}/taskInstances/{task}/links").json() for task in ("gate", "publish")}
@@ -538,7 +538,7 @@ def submitted(folder: str, *connections: str) -> dict[str, Any]:
             {
                 "error": type(ended).__name__,
                 "said": str(ended),
-                "links": {one.name: one.get_link(launcher, ti_key=None) for one in launcher.operator_extra_links},
+                "links": {link.name: link.get_link(launcher, ti_key=None) for link in launcher.operator_extra_links},
                 "cause": type(ended.__cause__).__name__ if ended else None,
                 "started": json.loads(given.read_text()) if given.exists() else None,
                 "left": sorted(name for name, _ in set(before.items()) ^ set(os.environ.items())),
@@ -577,7 +577,10 @@ def _events(done: Any) -> list[dict[str, Any]]:
 
     query = select(AssetEvent).where(AssetEvent.source_run_id == done.run_id)
     with create_session() as session:
-        return [{"asset": one.name, "task": one.source_task_id, "extra": one.extra} for one in session.scalars(query)]
+        return [
+            {"asset": event.name, "task": event.source_task_id, "extra": event.extra}
+            for event in session.scalars(query)
+        ]
 
 
 def _main(name: str) -> int | None:
@@ -592,7 +595,7 @@ def _main(name: str) -> int | None:
 
 
 def pages(*paths: str) -> dict[str, Any]:
-    """What the API server answers whoever is not logged in, and a logged-in admin."""
+    """What the API server answers without a login, and to an admin who is logged in."""
     from airflow.api_fastapi.app import create_app
     from fastapi.testclient import TestClient
 
@@ -600,8 +603,10 @@ def pages(*paths: str) -> dict[str, Any]:
         anonymous = {path: client.get(path).status_code for path in paths}
         client.headers["Authorization"] = f"Bearer {_token('admin')}"
         admin = {path: client.get(path).status_code for path in paths}
-        views = next(one for one in client.get("/api/v2/plugins").json()["plugins"] if one["name"] == "onefold")
-    return {"anonymous": anonymous, "admin": admin, "views": [one["name"] for one in views["external_views"]]}
+        views = next(
+            plugin for plugin in client.get("/api/v2/plugins").json()["plugins"] if plugin["name"] == "onefold"
+        )
+    return {"anonymous": anonymous, "admin": admin, "views": [view["name"] for view in views["external_views"]]}
 
 
 def _run_spark_here() -> None:

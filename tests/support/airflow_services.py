@@ -42,8 +42,8 @@ class Services:
     def day(self, number: int) -> str:
         return (self.first + number * DAY).isoformat()
 
-    def told(self, *words: str) -> Any:
-        """What a command of Onefold says with `--json`."""
+    def run_json(self, *words: str) -> Any:
+        """The output of a command of Onefold with `--json`."""
         return json.loads(self.ran("-c", "from onefold.cli import main; main()", *words, "--json"))
 
     def ran(self, *words: str) -> str:
@@ -54,7 +54,7 @@ class Services:
         return done.stdout
 
     def batches(self, dataset: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.told("batches", dataset)
+        found: list[dict[str, Any]] = self.run_json("batches", dataset)
         return found
 
     def post(self, place: str, **body: Any) -> Any:
@@ -77,7 +77,7 @@ class Services:
         self.post(f"dags/{dag}/clearTaskInstances", **body)
 
     def runs(self, dag: str) -> dict[str, dict[str, Any]]:
-        return {one["dag_run_id"]: one for one in self.get(f"dags/{dag}/dagRuns", limit=100)["dag_runs"]}
+        return {run["dag_run_id"]: run for run in self.get(f"dags/{dag}/dagRuns", limit=100)["dag_runs"]}
 
     def ended(self, dag: str, run: str) -> str:
         """The state of a run once it has ended."""
@@ -85,10 +85,10 @@ class Services:
         return str(self.runs(dag)[run]["state"])
 
     def states(self, dag: str, run: str) -> dict[str, str]:
-        return {one["task_id"]: one["state"] for one in self.airflow.api.tasks(dag, run)}
+        return {task["task_id"]: task["state"] for task in self.airflow.api.tasks(dag, run)}
 
     def why(self, dag: str, run: str) -> str:
-        """The ends of a run's logs, for whoever reads that a test failed."""
+        """The ends of a run's logs, for the reader of a failed test."""
         return "\n".join(f"{log.parent.name}: {text[-1500:]}" for log, text in self._logs(dag, run))
 
     def log(self, dag: str, run: str, task: str) -> str:
@@ -105,17 +105,17 @@ class Services:
         children = psutil.Process(scheduler.pid).children(recursive=True)
         self.orphans.extend(children)
         scheduler.kill()
-        for one in children if below else ():
+        for child in children if below else ():
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+                child.kill()
         scheduler.wait()
         self.airflow.start("scheduler")
 
     def spark_of(self, step: str) -> psutil.Process:
         """The JVM that runs a step, once it is there; one that only finds out how to start it is not meant."""
 
-        def holds(one: psutil.Process, words: str) -> bool:
-            return one.name() == "java" and f"spark_jobs/{step}.py" in words and "spark.launcher.Main" not in words
+        def holds(process: psutil.Process, words: str) -> bool:
+            return process.name() == "java" and f"spark_jobs/{step}.py" in words and "spark.launcher.Main" not in words
 
         return self._below(holds, step)
 
@@ -129,10 +129,10 @@ class Services:
         found: list[psutil.Process] = []
 
         def there() -> list[psutil.Process]:
-            for one in psutil.Process(self.airflow.processes["scheduler"].pid).children(recursive=True):
+            for process in psutil.Process(self.airflow.processes["scheduler"].pid).children(recursive=True):
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    if holds(one, " ".join(one.cmdline()).strip()):
-                        found.append(one)
+                    if holds(process, " ".join(process.cmdline()).strip()):
+                        found.append(process)
             return found
 
         until(there, f"the process of {what}")
@@ -179,8 +179,8 @@ def started(
 ) -> Iterator[Services]:
     """The services over dataset files given by name, until they are stopped.
 
-    START in them stands for the `first` day. `database` is Airflow's own, SQLite where none is given; `dags` are waited
-    for beside the datasets'.
+    START in them is the `first` day. `database` is Airflow's own, SQLite where none is given; `dags` are waited
+    for, too, next to the datasets'.
     """
     (home / "datasets").mkdir(exist_ok=True)
     for name, text in datasets.items():
@@ -204,9 +204,9 @@ def started(
             assert (airflow.home / "airflow.db").exists() is (database is None)
             yield services
     finally:
-        for one in services.orphans:
+        for orphan in services.orphans:
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+                orphan.kill()
 
 
 def _bundle(folder: str) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class Export:
     topic: str = "t"
 
     def write(self, start: int, *batches: bytes, partition: int = 0, replica: str = "") -> Path:
-        """A segment with its companions, which a broker keeps beside it."""
+        """A segment with its companions, which a broker keeps next to it."""
         folder = self.folder / replica / f"{self.topic}-{partition}"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{start:020d}.log"

@@ -56,7 +56,7 @@ class Visitor:
 
 @contextmanager
 def visitor(url: str, **kind: Any) -> Iterator[Visitor]:
-    """A browser with nobody logged in; `kind` is passed to the context, such as `color_scheme`."""
+    """A browser without a login; `kind` is passed to the context, such as `color_scheme`."""
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
         pytest.skip("no chromium here; install it with: sudo apt-get install chromium")

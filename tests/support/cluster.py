@@ -65,10 +65,10 @@ class Cluster:
     def _await(self, workers: int) -> None:
         deadline = time.monotonic() + START_SECONDS
         while True:
-            told = read_status(self.page)
-            if told and told["aliveworkers"] == workers:
+            status = read_status(self.page)
+            if status and status["aliveworkers"] == workers:
                 return
-            if time.monotonic() > deadline or any(one.poll() is not None for one in self._processes):
+            if time.monotonic() > deadline or any(process.poll() is not None for process in self._processes):
                 raise RuntimeError("\n".join(log.read_text()[-2000:] for log in self.folder.glob("*.log")))
             time.sleep(0.1)
 

@@ -43,13 +43,13 @@ def drafted(
 
 def entry(draft: Draft, key: str) -> tuple[str | None, str]:
     """What is drafted for a key, and why; a note where there is no value."""
-    found = [(one.value, one.reason) for one in draft.entries if one.key == key]
-    assert found, (key, [one.key for one in draft.entries])
+    found = [(item.value, item.reason) for item in draft.entries if item.key == key]
+    assert found, (key, [item.key for item in draft.entries])
     return found[-1]
 
 
 def notes(draft: Draft) -> str:
-    return " | ".join(one.reason for one in draft.entries if one.value is None)
+    return " | ".join(item.reason for item in draft.entries if item.value is None)
 
 
 def loaded(draft: Draft, folder: Path) -> Dataset:

@@ -1,4 +1,4 @@
-"""Files of tables, taken away for a while: whoever opens one of them fails."""
+"""Files of tables, taken away for a while: to open one of them fails."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def _warehouse(lake: Lake) -> Path:
 def away(paths: Iterable[Path]) -> Iterator[None]:
     """Takes files or folders away, and gives them back."""
     gone = list(paths)
-    for one in gone:
-        one.rename(one.with_name(f"away-{one.name}"))
+    for path in gone:
+        path.rename(path.with_name(f"away-{path.name}"))
     try:
         yield
     finally:
-        for one in gone:
-            one.with_name(f"away-{one.name}").rename(one)
+        for path in gone:
+            path.with_name(f"away-{path.name}").rename(path)

@@ -81,7 +81,7 @@ SPLITS = tuple(
 def batches_of(log: tuple[Decoded, ...], split: tuple[int, ...]) -> tuple[tuple[Decoded, ...], ...]:
     """The batches of a split of a log."""
     places = range(max(split) + 1)
-    return tuple(tuple(one for one, at in zip(log, split, strict=True) if at == place) for place in places)
+    return tuple(tuple(record for record, at in zip(log, split, strict=True) if at == place) for place in places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +184,12 @@ def with_second_contents(log: tuple[Decoded, ...], seed: int) -> tuple[Decoded, 
     """The log with another content, perhaps for another key, at some of its positions; or with another `sent`."""
     rng = random.Random(seed)
     others = {"x": "y", "y": "x", "deleted": "x"}
-    chosen = [one for one in log if one.usable and rng.random() < 0.5]
+    chosen = [record for record in log if record.usable and rng.random() < 0.5]
     twins = [
-        replace(one, sent="2" if one.sent == "1" else "1")
-        if one.sent and rng.random() < 0.5
-        else replace(one, content=others[one.content], deleted=False, hidden=False)
-        for one in chosen
+        replace(record, sent="2" if record.sent == "1" else "1")
+        if record.sent and rng.random() < 0.5
+        else replace(record, content=others[record.content], deleted=False, hidden=False)
+        for record in chosen
     ]
     return log + tuple(twins)
 

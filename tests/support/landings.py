@@ -34,10 +34,10 @@ def landed(lake: Lake, dataset: Dataset, ages: Sequence[timedelta]) -> list[str]
         put_plan(lake, plan)
         take_plan(lake, dataset.name, plan)
         objects = []
-        for one in pinned:
-            place = lake_keys.landed(plan.source, plan.batch, "a", one.name)
+        for object_ in pinned:
+            place = lake_keys.landed(plan.source, plan.batch, "a", object_.name)
             lake.storage.write(place, b"{}\n")
-            objects.append(LandedObject(name=one.name, key=place, size=3, sha256="0"))
+            objects.append(LandedObject(name=object_.name, key=place, size=3, sha256="0"))
         key = lake_keys.manifest(plan.source, plan.batch)
         lake.put_first(key, Manifest(batch=plan.batch, source=plan.source, attempt="a", objects=objects))
         at = (NOW - age).timestamp()

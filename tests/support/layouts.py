@@ -83,16 +83,16 @@ class Sent:
 def shown(log: Iterable[Sent]) -> list[dict[str, Any]]:
     """The rows of records as `show` prints them, of equal ids the first one."""
     once: dict[str, Sent] = {}
-    for one in sorted(log, key=lambda one: (one.instant, one.partition, one.offset)):
-        once.setdefault(one.id, one)
+    for record in sorted(log, key=lambda record: (record.instant, record.partition, record.offset)):
+        once.setdefault(record.id, record)
     return [
         {
             "id": key,
-            "credit": one.credit,
-            "at": one.instant.isoformat(timespec="microseconds"),
-            "ms": round(one.instant.timestamp() * 1000),
+            "credit": record.credit,
+            "at": record.instant.isoformat(timespec="microseconds"),
+            "ms": round(record.instant.timestamp() * 1000),
         }
-        for key, one in sorted(once.items())
+        for key, record in sorted(once.items())
     ]
 
 
@@ -135,34 +135,34 @@ def write_parquet(folder: Path, rows: list[tuple[int, bytes, bytes]]) -> None:
 
 def lines(some: Iterable[bytes]) -> bytes:
     """Lines with their ends."""
-    return b"".join(one + b"\n" for one in some)
+    return b"".join(line + b"\n" for line in some)
 
 
 def in_avro(some: Sequence[Sent]) -> dict[str, bytes]:
     """What the sink writes with `AvroFormat`, by role and ending."""
     return {
-        ".avro": avro(SCHEMA, [one.plain for one in some]),
-        ".keys.avro": avro("string", [one.id for one in some]),
-        ".headers.avro": avro(HEADERS, [one.headers for one in some]),
+        ".avro": avro(SCHEMA, [record.plain for record in some]),
+        ".keys.avro": avro("string", [record.id for record in some]),
+        ".headers.avro": avro(HEADERS, [record.headers for record in some]),
     }
 
 
 def in_parquet(some: Sequence[Sent]) -> dict[str, bytes]:
     """What the sink writes with `ParquetFormat` and its usual compression."""
-    values = pa.array([one.plain for one in some], ARROW)
+    values = pa.array([record.plain for record in some], ARROW)
     return {
         ".snappy.parquet": parquet(pa.Table.from_struct_array(values), row_group_size=3),
-        ".keys.snappy.parquet": parquet(pa.table({"key": [one.id for one in some]})),
-        ".headers.snappy.parquet": parquet(pa.table({"headers": [one.headers for one in some]})),
+        ".keys.snappy.parquet": parquet(pa.table({"key": [record.id for record in some]})),
+        ".headers.snappy.parquet": parquet(pa.table({"headers": [record.headers for record in some]})),
     }
 
 
 def in_json(some: Sequence[Sent]) -> dict[str, bytes]:
     """What the sink writes with `JsonFormat`."""
     return {
-        ".json": lines(one.json for one in some),
-        ".keys.json": lines(json.dumps(one.id).encode() for one in some),
-        ".headers.json": lines(json.dumps({"headers": one.headers}).encode() for one in some),
+        ".json": lines(record.json for record in some),
+        ".keys.json": lines(json.dumps(record.id).encode() for record in some),
+        ".headers.json": lines(json.dumps({"headers": record.headers}).encode() for record in some),
     }
 
 
@@ -193,16 +193,16 @@ def put_connect(folder: Path, some: Sequence[Sent], kind: str) -> str:
     return name
 
 
-def aiven_line(one: Sent, kind: str) -> bytes:
+def aiven_line(record: Sent, kind: str) -> bytes:
     """A line of Aiven's sink: the value as text, as JSON, or in base64."""
     value: Any = {
-        "text": one.json.decode(),
-        "json": json.loads(one.json),
-        "base64": base64.b64encode(one.json).decode(),
+        "text": record.json.decode(),
+        "json": json.loads(record.json),
+        "base64": base64.b64encode(record.json).decode(),
     }[kind]
-    at = one.instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    told = {"key": one.id, "value": value, "offset": one.offset, "timestamp": at, "headers": one.headers}
-    return json.dumps(told).encode()
+    at = record.instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    line = {"key": record.id, "value": value, "offset": record.offset, "timestamp": at, "headers": record.headers}
+    return json.dumps(line).encode()
 
 
 def aiven(kind: str = "text") -> Callable[[Path, Sequence[Sent]], str]:
@@ -210,7 +210,7 @@ def aiven(kind: str = "text") -> Callable[[Path, Sequence[Sent]], str]:
 
     def write(folder: Path, some: Sequence[Sent]) -> str:
         name = f"{some[0].topic}-{some[0].partition}-{some[0].offset}.gz"
-        return put(folder, name, gzip.compress(lines(aiven_line(one, kind) for one in some)))
+        return put(folder, name, gzip.compress(lines(aiven_line(record, kind) for record in some)))
 
     return write
 
@@ -220,17 +220,17 @@ PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 def kafka_table(some: Sequence[Sent], **differs: pa.Array) -> pa.Table:
     """The columns of Spark's Kafka source."""
-    headers = [[("key", "m"), ("value", one.message.encode())] for one in some]
+    headers = [[("key", "m"), ("value", record.message.encode())] for record in some]
     columns = {
-        "key": pa.array([one.id.encode() for one in some], pa.binary()),
-        "value": pa.array([one.json for one in some], pa.binary()),
-        "topic": pa.array([one.topic for one in some], pa.string()),
-        "partition": pa.array([one.partition for one in some], pa.int32()),
-        "offset": pa.array([one.offset for one in some], pa.int64()),
-        "timestamp": pa.array([one.instant for one in some], pa.timestamp("us", "UTC")),
+        "key": pa.array([record.id.encode() for record in some], pa.binary()),
+        "value": pa.array([record.json for record in some], pa.binary()),
+        "topic": pa.array([record.topic for record in some], pa.string()),
+        "partition": pa.array([record.partition for record in some], pa.int32()),
+        "offset": pa.array([record.offset for record in some], pa.int64()),
+        "timestamp": pa.array([record.instant for record in some], pa.timestamp("us", "UTC")),
         "headers": pa.array([[dict(pairs)] for pairs in headers], PAIRS),
     }
-    return pa.table({name: one for name, one in (columns | differs).items() if one is not None})
+    return pa.table({name: column for name, column in (columns | differs).items() if column is not None})
 
 
 def generic(folder: Path, some: Sequence[Sent], name: str | None = None, **differs: Any) -> str:
@@ -262,39 +262,39 @@ def kcat_lines(folder: Path, some: Sequence[Sent]) -> str:
     """What one call of kcat prints; its name."""
     records = (
         kcat.Record(
-            topic=one.topic,
-            partition=one.partition,
-            offset=one.offset,
-            ts=round(one.instant.timestamp() * 1000),
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            ts=round(record.instant.timestamp() * 1000),
             broker=1,
-            headers=(("m", one.message.encode()),),
-            key=one.id.encode(),
-            value=one.json,
+            headers=(("m", record.message.encode()),),
+            key=record.id.encode(),
+            value=record.json,
         )
-        for one in some
+        for record in some
     )
     return put(folder, f"{some[0].topic}-{some[0].partition}-{some[0].offset}.jsonl", b"".join(map(kcat.line, records)))
 
 
 def _structured(folder: Path, some: Sequence[Sent]) -> str:
-    return generic(folder, some, value=pa.array([one.plain for one in some], ARROW))
+    return generic(folder, some, value=pa.array([record.plain for record in some], ARROW))
 
 
 def _renamed(folder: Path, some: Sequence[Sent]) -> str:
     rows = kafka_table(
         some,
-        partition=pa.array([one.partition for one in some], pa.int64()),
-        timestamp=pa.array([round(one.instant.timestamp() * 1000) for one in some], pa.int64()),
-        value=pa.array([one.json.decode() for one in some], pa.large_string()),
-        key=pa.array([one.id for one in some]).dictionary_encode(),
-        headers=pa.array([[("m", one.message)] for one in some], pa.map_(pa.string(), pa.string())),
+        partition=pa.array([record.partition for record in some], pa.int64()),
+        timestamp=pa.array([round(record.instant.timestamp() * 1000) for record in some], pa.int64()),
+        value=pa.array([record.json.decode() for record in some], pa.large_string()),
+        key=pa.array([record.id for record in some]).dictionary_encode(),
+        headers=pa.array([[("m", record.message)] for record in some], pa.map_(pa.string(), pa.string())),
     )
     names = [f"kafka.{name}" for name in rows.column_names]
     return put(folder, f"x-{some[0].offset}.parquet", parquet(rows.rename_columns(names), compression="zstd"))
 
 
 def _nanos(folder: Path, some: Sequence[Sent]) -> str:
-    at = pa.array([one.instant for one in some], pa.timestamp("us")).cast(pa.timestamp("ns"))
+    at = pa.array([record.instant for record in some], pa.timestamp("us")).cast(pa.timestamp("ns"))
     return generic(folder, some, timestamp=at, other=at)
 
 
@@ -311,7 +311,9 @@ EXACT = {
     "aiven, base64": Layout("aiven", aiven("base64"), {"encoding": {"value": "base64"}}),
     "parquet": Layout("parquet", generic),
     "parquet, structs": Layout("parquet", _structured),
-    "parquet, other names and types": Layout("parquet", _renamed, {"columns": {one: f"kafka.{one}" for one in ROLES}}),
+    "parquet, other names and types": Layout(
+        "parquet", _renamed, {"columns": {role: f"kafka.{role}" for role in ROLES}}
+    ),
     "parquet, nanoseconds": Layout("parquet", _nanos),
     "parquet, INT96": Layout("parquet", _int96),
 }

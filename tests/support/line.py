@@ -15,7 +15,7 @@ _PIECE = 16_384
 
 
 class Line:
-    """Forwards `port` to `target`, and what the broker answers as slowly as it is told."""
+    """Forwards `port` to `target`, and what the broker answers as slowly as is asked of it."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server((HOST, 0))

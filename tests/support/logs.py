@@ -20,7 +20,7 @@ from tests.support.topics import Topics
 
 
 class Client:
-    """A producer that writes down the offsets that it is told."""
+    """A producer that writes down the offsets that the broker acknowledges."""
 
     def __init__(self, t: Topics, **config: Any) -> None:
         self.t, self.offsets = t, set[int]()
@@ -36,17 +36,17 @@ class Client:
 
     def send(self, keys: Iterable[str], pad: int = 100) -> set[int]:
         """Send a record a key in one batch, if they fit, and return their offsets."""
-        told: set[int] = set()
+        acknowledged: set[int] = set()
 
         def delivered(error: object, message: Message) -> None:
             assert error is None, error
-            told.add(cast(int, message.offset()))
+            acknowledged.add(cast(int, message.offset()))
 
         for key in keys:
             self.producer.produce(self.t.names[0], b"v" * pad, key, 0, callback=delivered)
         assert self.producer.flush(30) == 0
-        self.offsets |= told
-        return told
+        self.offsets |= acknowledged
+        return acknowledged
 
     def end(self, *, commit: bool) -> None:
         """End the transaction, and wait for its marker: it is written after the answer."""
@@ -80,11 +80,13 @@ def read(t: Topics, without: Iterable[int] = ()) -> Read:
     def read_them(ranges: list[OffsetRange], _: list[EarlierLanding], __: object, uri: str) -> dict[str, list[Range]]:
         place = Path(uri.removeprefix("file://"))
         place.mkdir(parents=True)
-        (place / "records.parquet").touch()  # nobody opens it here
+        (place / "records.parquet").touch()  # it is not opened here
         there = seen(t) - set(without)
         return {
-            one.topic_partition.key: merged((offset, offset + 1) for offset in there if one.start <= offset < one.end)
-            for one in ranges
+            range_.topic_partition.key: merged(
+                (offset, offset + 1) for offset in there if range_.start <= offset < range_.end
+            )
+            for range_ in ranges
         }
 
     return read_them
@@ -92,6 +94,6 @@ def read(t: Topics, without: Iterable[int] = ()) -> Read:
 
 def kinds(holes: list[Hole]) -> dict[int, str]:
     """The kind of each offset; it has one."""
-    told = [(offset, hole.kind) for hole in holes for offset in range(hole.start, hole.end)]
-    assert len(dict(told)) == len(told)
-    return dict(told)
+    by_offset = [(offset, hole.kind) for hole in holes for offset in range(hole.start, hole.end)]
+    assert len(dict(by_offset)) == len(by_offset)
+    return dict(by_offset)

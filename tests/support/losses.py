@@ -1,7 +1,7 @@
 """Batches on a cluster whose executors are lost: `python … HOW DATASET BATCH…`; a JSON line of what each step met.
 
 HOW is `killed`: in the middle of each step an executor that runs a task, and has ended one of the step, is killed; or
-`frozen`: it stands still for some seconds, and goes on when others have long done its work.
+`frozen`: it stops for some seconds, and goes on when others have long done its work.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from onefold.operations.run import run_batch
 from onefold.settings import load_settings
 
 FROZEN_SECONDS = 10.0
-TOLD_SECONDS = 0.5
-"""After which a task that has ended is known to have, even on a busy machine."""
+REPORT_SECONDS = 0.5
+"""After this time Spark's driver knows that a task has ended, even on a busy machine."""
 
 
 class Losing(InProcess):
@@ -37,7 +37,7 @@ class Losing(InProcess):
     def run(self, step: str, dataset: Dataset, batch: str, attempt: str | None = None) -> Any:
         over, lost = threading.Event(), list[str]()
         store = self.session.sparkContext._jsc.sc().statusStore()  # type: ignore[union-attr]
-        done = {one.id(): one.completedTasks() for one in executors(store)}
+        done = {executor.id(): executor.completedTasks() for executor in executors(store)}
         losing = threading.Thread(target=self._lose, args=(store, done, over, lost))
         losing.start()
         try:
@@ -50,9 +50,9 @@ class Losing(InProcess):
     def _lose(self, store: Any, done: dict[str, int], over: threading.Event, lost: list[str]) -> None:
         while not lost and not over.wait(0.02):
             busy = (
-                one.id()
-                for one in executors(store)
-                if one.activeTasks() and one.completedTasks() > done.get(one.id(), 0)
+                executor.id()
+                for executor in executors(store)
+                if executor.activeTasks() and executor.completedTasks() > done.get(executor.id(), 0)
             )
             if executor := next(busy, None):
                 self._lose_one(store, executor, over, lost)
@@ -63,8 +63,8 @@ class Losing(InProcess):
         if process is None:
             return
         process.suspend()
-        over.wait(TOLD_SECONDS)
-        if not any(one.activeTasks() for one in executors(store) if one.id() == executor):
+        over.wait(REPORT_SECONDS)
+        if not any(state.activeTasks() for state in executors(store) if state.id() == executor):
             process.resume()
             return
         lost.append(executor)
@@ -78,16 +78,18 @@ class Losing(InProcess):
 def executors(store: Any) -> Iterator[Any]:
     """What Spark knows of the living ones but the driver."""
     found = store.executorList(True)
-    return (one for one in (found.apply(number) for number in range(found.size())) if one.id() != "driver")
+    return (
+        executor for executor in (found.apply(number) for number in range(found.size())) if executor.id() != "driver"
+    )
 
 
 def process_of(application: str, executor: str) -> psutil.Process | None:
     """An executor's JVM on this machine."""
     wanted = {"--app-id": application, "--executor-id": executor}
-    for one in psutil.process_iter(["cmdline"]):
-        words = one.info["cmdline"] or []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
         if wanted.items() <= dict(pairwise(words)).items():
-            return one
+            return process
     return None
 
 

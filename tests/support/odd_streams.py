@@ -121,7 +121,7 @@ def spell(draw: Random, kind: str, value: Any) -> str:
         plain = f"{value:f}"
         pointed = plain if "." in plain else f"{plain}.0"
         ways = [plain, f"{pointed}00", pointed.ljust(45, "0"), with_exponent(value)]
-        ways += [json.dumps(one) for one in ways] if kind.startswith("decimal") else []
+        ways += [json.dumps(way) for way in ways] if kind.startswith("decimal") else []
         return draw.choice(ways)
     if kind == "date":
         return f'"{value}"'
@@ -134,7 +134,7 @@ def spell(draw: Random, kind: str, value: Any) -> str:
     if kind.startswith("map"):
         return spell_map(draw, value)
     if kind.startswith("list"):
-        return f"[{', '.join(spell(draw, 'long', one) for one in value)}]"
+        return f"[{', '.join(spell(draw, 'long', item) for item in value)}]"
     d, s = spell(draw, "decimal", value["d"]), spell(draw, "string", value["s"])
     return draw.choice([f'{{"d": {d}, "s": {s}}}', f'{{"x": "\\udc00", "s": {s}, "d": 7, "d": {d}}}'])
 
@@ -232,7 +232,9 @@ BAD_VALUES = [b"", b'{"name": ', b'{"name": "x"}}', b"\xff{}", b'{"name": "\xed\
 
 def fault_of_member(draw: Random, sent: Sent, fields: dict[str, Any]) -> None:
     """A member that does not fit, or a required one that is not there."""
-    name, member = draw.choice([one for one in BAD_MEMBERS if one[0] in fields] + [("name", "")] * 10)
+    name, member = draw.choice(
+        [bad_member for bad_member in BAD_MEMBERS if bad_member[0] in fields] + [("name", "")] * 10
+    )
     if member:
         sent.members[name] = member
     else:
@@ -259,7 +261,7 @@ def fault_of_header(name: str, *values: bytes | None) -> Callable[[Random, Sent,
 
     def fault(draw: Random, sent: Sent, fields: dict[str, Any]) -> None:
         bad = draw.choice(values)
-        sent.headers = [one for one in sent.headers if one[0] != name] + ([] if bad is None else [(name, bad)])
+        sent.headers = [header for header in sent.headers if header[0] != name] + ([] if bad is None else [(name, bad)])
 
     return fault
 
@@ -290,7 +292,7 @@ def member(name: str, *values: str) -> Callable[[Random, Sent, dict[str, Any]], 
 Fault = Callable[[Random, Sent, dict[str, Any]], None]
 OF_VALUES: list[Fault] = [fault_of_member, fault_of_member, fault_of_member, fault_of_value]
 NO_KEY = (b'{"id": ', b"\xff", None, b"{}", b'{"id": null}')
-NO_TEXT_KEY, NO_LONG_KEY = (fault_of_key(*NO_KEY, one) for one in (b'{"id": "k\\ud83d"}', b'{"id": 1.5}'))
+NO_TEXT_KEY, NO_LONG_KEY = (fault_of_key(*NO_KEY, value) for value in (b'{"id": "k\\ud83d"}', b'{"id": 1.5}'))
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,7 +445,7 @@ def generate(kind: Kind, name: str, draw: Random) -> Export:
         sent = _Log(kind, fields, draw, number).send(RECORDS * kind.batches)
         batches[0] += sent[:RECORDS]
         if kind.batches > 1:  # the next export begins before the end of the first
-            batches[1] += [*(one for one in sent[RECORDS - 20 : RECORDS] if one.usable), *sent[RECORDS:]]
+            batches[1] += [*(record for record in sent[RECORDS - 20 : RECORDS] if record.usable), *sent[RECORDS:]]
     return Export(name, given, [_files(kind.layout, draw, records) for records in batches])
 
 
@@ -508,10 +510,10 @@ class _Log:
 
     def _again(self, other_content: bool) -> Message:
         """A message of before under another id. A second batch brings no other content for what the first has: its
-        records would be judged by what stands in the end, of which the design says less than of rows."""
+        records would be judged by the content that wins in the end, of which the design says less than of rows."""
         old = self.draw.choice(self.messages[-30:])
         identity = (old.key, old.version)
-        older = any((one.key, one.version) == identity for one in self.messages[: self.earlier])
+        older = any((message.key, message.version) == identity for message in self.messages[: self.earlier])
         if older and (other_content or identity in self.contested):
             return self._new()
         if other_content:
@@ -566,15 +568,15 @@ def _files(layout: str, draw: Random, records: list[Sent]) -> dict[str, bytes]:
     if layout == "connect":
         return {
             f"topics/t/partition={number}/t+{number}+{0:010}.json": b"".join(
-                (one.value or b"") + b"\n" for one in records if one.partition == number
+                (record.value or b"") + b"\n" for record in records if record.partition == number
             )
-            for number in sorted({one.partition for one in records})
+            for number in sorted({record.partition for record in records})
         }
     half = len(records) // 2
     parts = [records[: half + 5], records[half - 5 :]]  # two exports overlap
     if layout == "parquet":
         return {f"{number}.parquet": _parquet(part) for number, part in enumerate(parts)}
-    return {f"{number}.jsonl": b"".join(_line(draw, one) for one in part) for number, part in enumerate(parts)}
+    return {f"{number}.jsonl": b"".join(_line(draw, record) for record in part) for number, part in enumerate(parts)}
 
 
 def _line(draw: Random, sent: Sent) -> bytes:
@@ -588,14 +590,14 @@ def _line(draw: Random, sent: Sent) -> bytes:
 
 
 def _parquet(records: list[Sent]) -> bytes:
-    headers = [[{"key": name, "value": value} for name, value in one.headers] for one in records]
+    headers = [[{"key": name, "value": value} for name, value in record.headers] for record in records]
     columns: dict[str, pa.Array] = {
         "topic": pa.array(["t"] * len(records)),
-        "partition": pa.array([one.partition for one in records], pa.int32()),
-        "offset": pa.array([one.offset for one in records], pa.int64()),
-        "timestamp": pa.array([one.ts for one in records], pa.int64()),
-        "key": pa.array([one.key for one in records], pa.binary()),
-        "value": pa.array([one.value for one in records], pa.binary()),
+        "partition": pa.array([record.partition for record in records], pa.int32()),
+        "offset": pa.array([record.offset for record in records], pa.int64()),
+        "timestamp": pa.array([record.ts for record in records], pa.int64()),
+        "key": pa.array([record.key for record in records], pa.binary()),
+        "value": pa.array([record.value for record in records], pa.binary()),
         "headers": pa.array(headers, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     }
     return parquet(pa.table(columns))

@@ -79,7 +79,7 @@ def value_of(draw: Random) -> bytes | None:
     parts += [("id", draw.choice(["7", "7", "7", "1.5", '"7"', "7e0"]))] if draw.random() < 0.9 else []
     parts += [("o", draw.choice(['{"a.b": "z"}', '{"a.b": null}', "5", '{"a": 1}']))] if draw.random() < 0.3 else []
     space = draw.choice(["", " ", "\n\t"])
-    text = "{" + ",".join(f"{space}{json.dumps(name)}:{space}{one}" for name, one in parts) + "}"
+    text = "{" + ",".join(f"{space}{json.dumps(name)}:{space}{part}" for name, part in parts) + "}"
     data = (draw.choice(["", "", "", "\ufeff"]) + text).encode()
     if draw.random() < 0.05:
         at = draw.randrange(len(data))

@@ -173,9 +173,9 @@ def accept(session: SparkSession, lake: Lake, made: Dataset, key: str | dict[str
 def tampered(session: SparkSession, lake: Lake, dataset: Dataset, *statements: str) -> None:
     """Statements on the state table, `t`, whose commits take Onefold's own name: no check of commits can tell."""
     record = StateTable(lake, dataset).main.record
-    for one in statements:
+    for statement in statements:
         session.conf.set(f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}", record)
         try:
-            session.sql(one.format(t=state_table(dataset)))
+            session.sql(statement.format(t=state_table(dataset)))
         finally:
             session.conf.unset(f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}")

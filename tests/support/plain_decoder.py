@@ -85,7 +85,7 @@ def read_connect(name: str, data: bytes) -> Iterator[Raw]:
 def read_parquet(data: bytes) -> Iterator[Raw]:
     """The records of Parquet with Kafka's own columns; timestamps in milliseconds."""
     for row in pq.read_table(io.BytesIO(data)).to_pylist():
-        headers = tuple((one["key"], one["value"]) for one in row["headers"] or ())
+        headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
         place = (row["topic"], row["partition"], row["offset"], row["timestamp"])
         yield Raw(*place, key=row["key"], value=row["value"], headers=headers)
 
@@ -262,7 +262,7 @@ def typed(kind: str, value: Any) -> Any:
     if of_list := re.fullmatch(r"list<(.*)>", kind):
         if not isinstance(value, list):
             raise RefusedError("wrong_type")
-        return [typed(of_list[1], one) for one in value]
+        return [typed(of_list[1], item) for item in value]
     if of_map := re.fullmatch(r"map<string, (.*)>", kind):
         if not isinstance(value, dict):
             raise RefusedError("wrong_type")

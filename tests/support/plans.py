@@ -79,7 +79,7 @@ def _depth(line: str) -> int:
 def last_statement(session: SparkSession) -> int:
     """The newest statement; `statements` gives those that follow. From here on they are planned as users have them."""
     session.conf.set("spark.sql.adaptive.enabled", "true")
-    return max((one.executionId() for one in _listed(session)), default=-1)
+    return max((statement.executionId() for statement in _listed(session)), default=-1)
 
 
 def _listed(session: SparkSession) -> list[Any]:
@@ -92,8 +92,8 @@ def _listed(session: SparkSession) -> list[Any]:
 def statements(session: SparkSession, before: int) -> Iterator[Executed]:
     """The statements that came after one; Spark forgets the oldest."""
     store = session._jsparkSession.sharedState().statusStore()  # type: ignore[attr-defined]
-    for one in (one for one in _listed(session) if one.executionId() > before):
-        yield Executed(one.physicalPlanDescription(), _splits(store, one.executionId()))
+    for statement in (statement for statement in _listed(session) if statement.executionId() > before):
+        yield Executed(statement.physicalPlanDescription(), _splits(store, statement.executionId()))
 
 
 def _splits(store: Any, execution: int) -> dict[str, int]:

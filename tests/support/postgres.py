@@ -52,7 +52,7 @@ class Postgres:
         return f"postgresql+psycopg2://onefold:{self.password}@{HOST}:{self.port}/{name}"
 
     def drop(self, name: str) -> None:
-        """A database is lost, whoever has it open."""
+        """A database is lost, even if clients have it open."""
         self._do("DROP DATABASE {} WITH (FORCE)", name)
 
     def database_of(self, user: str, password: str, name: str) -> str:

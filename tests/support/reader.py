@@ -27,9 +27,9 @@ def read_all(servers: str, topics: list[str]) -> None:
             open_.discard((message.topic(), message.partition()))
             continue
         value = message.value()
-        told = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
-        told |= {"timestamp": message.timestamp()[1], "value": value.decode() if value is not None else None}
-        print(json.dumps(told))
+        record = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
+        record |= {"timestamp": message.timestamp()[1], "value": value.decode() if value is not None else None}
+        print(json.dumps(record))
     consumer.close()
 
 

@@ -50,7 +50,7 @@ class RestServer:
         assert spec
         assert spec.origin
         shipped = Path(spec.origin).parent / "jars"
-        others = [one for kind in SHIPPED for one in shipped.glob(f"{kind}.jar")]
+        others = [path for kind in SHIPPED for path in shipped.glob(f"{kind}.jar")]
         # S3's first: among Iceberg's tests is a class of theirs that has the name of one of those.
         path = [self.folder, *(jars("s3") if self.hadoop else []), *jars("rest"), *others]
         own = {

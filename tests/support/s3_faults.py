@@ -107,7 +107,7 @@ class Faulty:
 
     def _next(self, method: str) -> Fault | None:
         with self._lock:
-            found = next((one for one in self._faults if one[0] == method), None)
+            found = next((fault for fault in self._faults if fault[0] == method), None)
             if found:
                 self._faults.remove(found)
             fault = found[1] if found else None
@@ -152,10 +152,10 @@ class Faulty:
                         server.putheader(name, value)
                 server.endheaders(body)
                 answer = server.getresponse()
-                told = answer.read()
+                content = answer.read()
                 server.close()
                 if fault is not Fault.LOST:
-                    self._answer(answer.status, answer.getheaders(), told, fault)
+                    self._answer(answer.status, answer.getheaders(), content, fault)
 
             def _body(self) -> bytes:
                 """All of it; what came in chunks, as boto3 sends it over TLS, goes on with its length."""
@@ -175,7 +175,7 @@ class Faulty:
 
             def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes, fault: Fault | None) -> None:
                 self.send_response_only(status)
-                kept = [one for one in headers if one[0].lower() not in ("transfer-encoding", "connection")]
+                kept = [header for header in headers if header[0].lower() not in ("transfer-encoding", "connection")]
                 if not any(name.lower() == "content-length" for name, _ in kept):
                     kept.append(("Content-Length", str(len(body))))
                 for name, value in kept:

@@ -1,4 +1,4 @@
-"""Producers that write down what they sent and what they were told, on a line that fails: independent of Onefold."""
+"""Producers that write down what they sent and which answers they got, on a line that fails: independent of Onefold."""
 
 from __future__ import annotations
 
@@ -140,10 +140,10 @@ class Sender:
     config: dict[str, Any]
     sent: list[str] = field(default_factory=list)
     """Message ids, in the order in which they were handed over."""
-    told: dict[str, int] = field(default_factory=dict)
+    acknowledged: dict[str, int] = field(default_factory=dict)
     """Offsets of what was acknowledged."""
     failed: list[str] = field(default_factory=list)
-    """What it was told to have failed: written or not."""
+    """Message ids whose sending failed by the broker's answer: they are written or not."""
     named: str = ""
 
     def __post_init__(self) -> None:
@@ -192,7 +192,7 @@ class Sender:
 
     def _hear(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self.told[id_of(message)] = _offset(message)
+            self.acknowledged[id_of(message)] = _offset(message)
         else:
             self.failed.append(id_of(message))
 
@@ -382,7 +382,7 @@ def exported_by_a_group(line: Line, folder: Path) -> list[tuple[str, int, int]]:
     def export(name: str, messages: list[Message]) -> None:
         records = [_record(message) for message in messages]
         kcat.write(folder / f"{name}.jsonl", records)
-        written.extend((name, one.partition, one.offset) for one in records)
+        written.extend((name, record.partition, record.offset) for record in records)
 
     first = _member(line, topic)
     export("first-0", _some(first, 12))  # and dies before it commits: its successor begins where it began
@@ -391,15 +391,15 @@ def exported_by_a_group(line: Line, folder: Path) -> list[tuple[str, int, int]]:
     deadline = time.monotonic() + _SECONDS
     while not (len(first.assignment()) == len(second.assignment()) == 1):  # the rebalance: each now has a partition
         assert time.monotonic() < deadline
-        for name, one in (("first", first), ("second", second)):
-            if got := _some(one, 10, seconds=0.1):
+        for name, member in (("first", first), ("second", second)):
+            if got := _some(member, 10, seconds=0.1):
                 moved[name] += 1
                 export(f"{name}-{moved[name]}", got)
-    for name, one in (("first", first), ("second", second)):
-        left = _some(one, 40, seconds=2)
+    for name, member in (("first", first), ("second", second)):
+        left = _some(member, 40, seconds=2)
         if left:
             export(f"{name}-last", left)
-        one.close()
+        member.close()
     return written
 
 
@@ -411,7 +411,7 @@ def _member(line: Line, topic: str) -> Consumer:
 
 
 def _some(consumer: Consumer, most: int, seconds: float = _SECONDS) -> list[Message]:
-    return [one for one in consumer.consume(most, seconds) if not one.error()]
+    return [message for message in consumer.consume(most, seconds) if not message.error()]
 
 
 def _record(message: Message) -> kcat.Record:

@@ -40,9 +40,9 @@ class Broker:
 
 
 def expected(log: Iterable[Sent]) -> list[Outcome]:
-    """A loop over the offsets; behind a hole stands a broker that knows nothing."""
+    """A loop over the offsets; after a hole, the broker knows nothing."""
     found, broker, before = [], Broker(), None
-    for offset, name, epoch, sequence in sorted(set(log), key=lambda one: one[0]):
+    for offset, name, epoch, sequence in sorted(set(log), key=lambda sent: sent[0]):
         if before is not None and offset > before + 1:
             broker = Broker()
         if name is not None:

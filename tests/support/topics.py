@@ -80,11 +80,11 @@ class Topics:
         """A topic once the broker tells it with so many partitions: the controller answers before it does."""
         deadline = time.monotonic() + 30
         while True:
-            told = None
+            topic = None
             with contextlib.suppress(KafkaException):
-                told = self.admin.describe_topics(TopicCollection([name]))[name].result(30)
-            if partitions == (len(told.partitions) if told else 0):
-                return told
+                topic = self.admin.describe_topics(TopicCollection([name]))[name].result(30)
+            if partitions == (len(topic.partitions) if topic else 0):
+                return topic
             assert time.monotonic() < deadline, f"{name} has not got {partitions} partitions"
 
     def expire(self, before: int, partition: int = 0) -> None:
@@ -133,9 +133,12 @@ class Topics:
     def rows(self, manifest: Manifest) -> list[dict[str, Any]]:
         """What a landing holds, read without Spark."""
         lake = self.lake.settings.path(self.lake.settings.lake)
-        return [row for one in manifest.objects for row in pq.read_table(lake / one.key).to_pylist()]
+        return [row for object_ in manifest.objects for row in pq.read_table(lake / object_.key).to_pylist()]
 
 
 def ranges(plan: RangesPlan) -> dict[tuple[str, int], tuple[int, int]]:
     """A plan's ranges by topic and partition."""
-    return {(one.topic_partition.topic, one.topic_partition.partition): (one.start, one.end) for one in plan.ranges}
+    return {
+        (range_.topic_partition.topic, range_.topic_partition.partition): (range_.start, range_.end)
+        for range_ in plan.ranges
+    }

@@ -28,7 +28,10 @@ FAILED = 1
 
 def table() -> str:
     """The faults as docs/planted-faults.md lists them."""
-    rows = [f"| {name} | {one.breaks} | `{one.function}` | {one.what} | `{one.test}` |" for name, one in FAULTS.items()]
+    rows = [
+        f"| {name} | {fault.breaks} | `{fault.function}` | {fault.what} | `{fault.test}` |"
+        for name, fault in FAULTS.items()
+    ]
     return "\n".join([HEAD, *rows])
 
 
@@ -86,9 +89,9 @@ def main(words: list[str]) -> int:
         print(table())
         return 0
     chosen = {
-        name: one
-        for name, one in FAULTS.items()
-        if not words or any(word == one.breaks or word in name for word in words)
+        name: fault
+        for name, fault in FAULTS.items()
+        if not words or any(word == fault.breaks or word in name for word in words)
     }
     if not chosen:
         print(f"no fault has {' or '.join(words)} in its name (see --list)", file=sys.stderr)

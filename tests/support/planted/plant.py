@@ -62,7 +62,9 @@ def _definitions() -> list[tuple[str, set[str]]]:
                 if isinstance(node, ast.FunctionDef):
                     defined.add(node.name)
                 elif isinstance(node, ast.ClassDef):
-                    defined |= {f"{node.name}.{one.name}" for one in node.body if isinstance(one, ast.FunctionDef)}
+                    defined |= {
+                        f"{node.name}.{member.name}" for member in node.body if isinstance(member, ast.FunctionDef)
+                    }
             found.append((module, defined))
     return found
 

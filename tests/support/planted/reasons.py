@@ -12,7 +12,7 @@ _SURVIVORS = f"{_SPARK}test_survivors.py::"
 _DECODED = f"{_SPARK}test_decode.py::"
 _APPEND = f"{_SURVIVORS}test_append_keeps_the_smallest_and_names_the_narrowest_repetition"
 _UPSERT = f"{_SURVIVORS}test_upsert_keeps_the_newest_version_and_of_it_the_last"
-_UPSERT_AGAINST_ROWS = f"{_JUDGED}test_upsert_against_rows_the_newer_version_stands"
+_UPSERT_AGAINST_ROWS = f"{_JUDGED}test_upsert_against_rows_the_newer_version_wins"
 _CHAIN = f"{_SPARK}test_chain.py::test_a_held_record_waits_in_the_table_and_is_explained_when_it_wakes"
 _NEXT = f"{_DECODED}test_only_the_next_version_follows_the_one_that_a_record_expects"
 _IDENTITY = f"{_DECODED}test_identity_of"
@@ -44,7 +44,7 @@ REASONS: dict[tuple[str, str], tuple[str, str]] = {
     ),
     ("conflict", "inconsistent_position"): (
         "judge_batch",
-        f"{_SURVIVORS}test_of_two_contents_at_one_position_the_smaller_hash_stands_for_it",
+        f"{_SURVIVORS}test_of_two_contents_at_one_position_the_smaller_hash_is_used",
     ),
     ("conflict", "same_version"): ("judge_batch", _UPSERT),
     ("conflict", "same_identity"): ("judge_batch", _APPEND),
