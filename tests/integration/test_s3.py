@@ -189,7 +189,7 @@ def test_a_listing_of_more_than_a_page_is_whole(bucket: str) -> None:
     assert [one.key for one in store.list()] == [f"{number:05d}" for number in range(1003)]
 
 
-def test_what_is_below_a_folder_is_removed_and_nothing_beside_it(bucket: str) -> None:
+def test_what_is_below_a_folder_is_removed_and_nothing_next_to_it(bucket: str) -> None:
     store = S3Storage(bucket, "tidy")
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: store.write(f"x/{number:05d}", b""), range(1003)))

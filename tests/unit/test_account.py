@@ -111,9 +111,9 @@ def test_unexplained_ranges_are_named_by_topic_and_partition_and_the_rest_counte
         )
         for number, gone in ((0, [(3, 7)]), (1, []), (12, [(0, 1), (5, 9)]))
     ]
-    told = ["t.orders, partition 0: [3, 7)", "t.orders, partition 12: [0, 1)", "t.orders, partition 12: [5, 9)"]
-    assert name_unexplained(accounts, 3) == told
-    assert name_unexplained(accounts, 1) == [told[0], "and 2 more"]
+    expected = ["t.orders, partition 0: [3, 7)", "t.orders, partition 12: [0, 1)", "t.orders, partition 12: [5, 9)"]
+    assert name_unexplained(accounts, 3) == expected
+    assert name_unexplained(accounts, 1) == [expected[0], "and 2 more"]
     assert name_unexplained(accounts[1:2], 3) == []
 
 
@@ -124,7 +124,7 @@ def test_a_manifest_names_many_holes_in_few_bytes_and_reads_the_older_list() -> 
     text = manifest.model_dump_json()
     assert Manifest.model_validate_json(text) == manifest
     assert len(text) < 20 * len(holes)
-    older = json.loads(text) | {"holes": [one.model_dump() for one in holes]}
+    older = json.loads(text) | {"holes": [hole.model_dump() for hole in holes]}
     assert Manifest.model_validate(older) == manifest
 
 

@@ -1,4 +1,4 @@
-"""Lines of Aiven's sink: exactly one JSON object, whose value stays the text that stands there."""
+"""Lines of Aiven's sink: exactly one JSON object, whose value stays the text as it is written."""
 
 from __future__ import annotations
 

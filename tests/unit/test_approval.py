@@ -1,4 +1,4 @@
-"""What whoever approves a decision is shown. No Airflow."""
+"""What the approver of a decision is shown. No Airflow."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def shown(dataset: Callable[..., Dataset], monkeypatch: pytest.MonkeyPatch) -> C
 
 
 @pytest.mark.parametrize(
-    ("one", "told"),
+    ("example", "sentence"),
     [
         (conflict(), "- `accounts-0@7` wins, `accounts-0@2` of the table does not: `balance` `3`, not `5`"),
         (conflict(won=False), "- `accounts-0@2` of the table wins, `accounts-0@7` does not: `balance` `5`, not `3`"),
@@ -57,9 +57,9 @@ def shown(dataset: Callable[..., Dataset], monkeypatch: pytest.MonkeyPatch) -> C
     ],
 )
 def test_a_release_is_shown_with_the_record_that_would_stand(
-    shown: Callable[..., str], one: dict[str, Any], told: str
+    shown: Callable[..., str], example: dict[str, Any], sentence: str
 ) -> None:
-    assert told in shown(one)
+    assert sentence in shown(example)
 
 
 def test_no_more_conflicts_are_shown_than_fit_a_question(shown: Callable[..., str]) -> None:

@@ -29,11 +29,11 @@ class Advisories(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        told = json.dumps({"vulns": [KNOWN]} if asked["package"]["name"] == "known" else {}).encode()
+        reply = json.dumps({"vulns": [KNOWN]} if asked["package"]["name"] == "known" else {}).encode()
         self.send_response(200)
-        self.send_header("Content-Length", str(len(told)))
+        self.send_header("Content-Length", str(len(reply)))
         self.end_headers()
-        self.wfile.write(told)
+        self.wfile.write(reply)
 
     def log_message(self, *_: object) -> None:
         pass

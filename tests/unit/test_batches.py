@@ -68,10 +68,10 @@ class Log:
         """As a leader answers: from the batch that holds the offset on, the first one whole, the last one torn."""
         self.asked.append(offset)
         records, end = b"", offset
-        for one in self.batches:
-            if one.end > offset and (not records or len(records) < size):
-                records, end = records + one.raw, one.end
-        first = next((len(one.raw) for one in self.batches if one.end > offset), 0)
+        for batch in self.batches:
+            if batch.end > offset and (not records or len(records) < size):
+                records, end = records + batch.raw, batch.end
+        first = next((len(batch.raw) for batch in self.batches if batch.end > offset), 0)
         records = records[: max(size, first)]
         self.given += len(records)
         return Answer(
@@ -81,11 +81,13 @@ class Log:
 
 def by_offset(found: Found) -> dict[int, str]:
     """What each offset was found to be; each is named once."""
-    told = [(offset, kind) for start, end, kind in found.holes for offset in range(start, end)]
-    told += [(offset, "lost") for start, end in found.lost for offset in range(start, end)]
-    told += [(offset, reason) for reason, ranges in found.unknown.items() for one in ranges for offset in range(*one)]
-    assert len(dict(told)) == len(told), "an offset is one thing"
-    return dict(told)
+    kinds = [(offset, kind) for start, end, kind in found.holes for offset in range(start, end)]
+    kinds += [(offset, "lost") for start, end in found.lost for offset in range(start, end)]
+    kinds += [
+        (offset, reason) for reason, ranges in found.unknown.items() for range_ in ranges for offset in range(*range_)
+    ]
+    assert len(dict(kinds)) == len(kinds), "an offset is one thing"
+    return dict(kinds)
 
 
 def single(offsets: set[int]) -> list[Range]:
@@ -107,15 +109,15 @@ def histories(draw: st.DrawFn) -> tuple[Log, dict[int, str], dict[int, str]]:
     for what, producer in [*steps, ("commit", 0), ("abort", 1)]:
         if what in ("plain", "send"):
             count, codec = draw(st.integers(1, 4)), draw(st.sampled_from([0, GZIP]))
-            one = Batch(
+            batch = Batch(
                 end, end + count, list(range(end, end + count)), producer if what == "send" else -1, None, codec
             )
             if what == "send":
                 first.setdefault(producer, end)
-                mine.setdefault(producer, []).append(one)
-            truth |= dict.fromkeys(one.held, "record")
+                mine.setdefault(producer, []).append(batch)
+            truth |= dict.fromkeys(batch.held, "record")
         elif producer in first:
-            one = Batch(end, end + 1, [end], producer, ABORT if what == "abort" else COMMIT)
+            batch = Batch(end, end + 1, [end], producer, ABORT if what == "abort" else COMMIT)
             truth[end] = "control"
             begun, sent = first.pop(producer), mine.pop(producer)
             if what == "abort":
@@ -123,23 +125,23 @@ def histories(draw: st.DrawFn) -> tuple[Log, dict[int, str], dict[int, str]]:
                 truth |= {offset: "aborted" for batch in sent for offset in batch.held}
         else:
             continue
-        written.append(one)
-        end = one.end
+        written.append(batch)
+        end = batch.end
     gone: dict[int, str] = {}
     kept = []
-    for one in written:
-        if one.marker or not draw(st.booleans()):
-            kept.append(one)
+    for batch in written:
+        if batch.marker or not draw(st.booleans()):
+            kept.append(batch)
             continue
-        if truth[one.base] == "aborted":  # its cleaner takes it whole
-            gone |= dict.fromkeys(one.held, "between")
+        if truth[batch.base] == "aborted":  # its cleaner takes it whole
+            gone |= dict.fromkeys(batch.held, "between")
             continue
-        left = [offset for offset in one.held if draw(st.booleans())]
-        away = set(one.held) - set(left)
+        left = [offset for offset in batch.held if draw(st.booleans())]
+        away = set(batch.held) - set(left)
         dropped = not left and draw(st.booleans())  # an empty batch may stay, for its producer's sequence
         gone |= dict.fromkeys(away, "between" if dropped else "inside")
-        one.held = left
-        kept += [] if dropped else [one]
+        batch.held = left
+        kept += [] if dropped else [batch]
     return Log(kept, aborted), truth, gone
 
 
@@ -229,9 +231,9 @@ def test_an_old_message_format_is_no_evidence() -> None:
     old.append(5, 1_000, None, b"v")
     log = Answer(bytes(old.build()) + Batch(6, 8, [7]).raw, [])
     found = classify([(3, 5), (6, 7)], lambda *_: log, lambda: "")
-    told = by_offset(found)
-    assert told.pop(6) == "compacted"
-    assert told == dict.fromkeys([3, 4], "message format 0 or 1 does not say what became of an offset")
+    kinds = by_offset(found)
+    assert kinds.pop(6) == "compacted"
+    assert kinds == dict.fromkeys([3, 4], "message format 0 or 1 does not say what became of an offset")
 
 
 @pytest.mark.parametrize(
@@ -243,7 +245,7 @@ def test_bytes_that_are_no_batch_end_the_search(records: bytes) -> None:
     assert set(found.unknown) == {"the leader has no committed batch at offset 3 or behind it"}
 
 
-def test_no_error_leaves_and_what_was_found_before_it_stands() -> None:
+def test_no_error_is_raised_and_what_was_found_before_it_is_kept() -> None:
     log = Log([Batch(0, 2, [0]), Batch(2, 3, [2], 1, COMMIT)])
 
     def fetch(offset: int, size: int) -> Answer:

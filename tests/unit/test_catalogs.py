@@ -95,7 +95,7 @@ def jars(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onefold.spark.settings.jars", lambda name="spark": [Path(f"/jars/{name}.jar")])
 
 
-def test_no_secret_stands_in_what_starts_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_is_in_the_settings_that_start_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
     lake = remote(monkeypatch, AWS_ENDPOINT_URL="http://127.0.0.1:9")
     started = session_settings(lake)
     assert [name for name, value in started.items() if "s3cr3t" in value] == []
@@ -234,8 +234,8 @@ def test_a_rest_catalog_is_an_address_with_properties_of_which_no_secret_is_show
     started = session_settings(lake)
     assert [name for name, value in started.items() if "s3cr3t" in value] == []
     assert secret_settings(lake) == {f"{NAME}.credential": "me:s3cr3t"}
-    told = ("catalog-impl", "uri", "warehouse", "scope")
-    assert [started[f"{NAME}.{name}"] for name in told] == [
+    names = ("catalog-impl", "uri", "warehouse", "scope")
+    assert [started[f"{NAME}.{name}"] for name in names] == [
         *("org.apache.iceberg.rest.RESTCatalog", "https://catalog.example/api", "shop", "all")
     ]
     assert jar_sets(lake) == ["spark", "s3"]

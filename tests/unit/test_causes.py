@@ -58,21 +58,21 @@ CASES: list[tuple[Duplicates, Cause]] = [
 ]
 
 
-@pytest.mark.parametrize(("duplicates", "cause"), CASES, ids=lambda one: getattr(one, "name", None))
+@pytest.mark.parametrize(("duplicates", "cause"), CASES, ids=lambda value: getattr(value, "name", None))
 def test_a_duplicate_has_the_cause_that_its_survivor_tells(duplicates: Duplicates, cause: Cause) -> None:
     assert cause_of(duplicates) is cause
 
 
 def test_every_cause_is_reached_and_says_what_prevents_it() -> None:
-    defined = [one for one in vars(causes).values() if isinstance(one, Cause)]
-    assert {one.name for one in defined} == {cause.name for _, cause in CASES}
-    assert all(one.tells.endswith(".") and one.prevents.endswith(".") for one in defined)
-    assert all(change.value or change.note for one in defined for change in one.settings)
+    defined = [cause for cause in vars(causes).values() if isinstance(cause, Cause)]
+    assert {cause.name for cause in defined} == {cause.name for _, cause in CASES}
+    assert all(cause.tells.endswith(".") and cause.prevents.endswith(".") for cause in defined)
+    assert all(change.value or change.note for cause in defined for change in cause.settings)
 
 
 def test_every_reason_of_a_duplicate_has_a_cause_of_its_own_also_where_nothing_else_is_known() -> None:
     reasons = ["position", "producer", "message_id", "business_key", "key_version"]
-    found = [cause_of(one) for one in untold(dict.fromkeys(reasons, 1), [])]
+    found = [cause_of(rest) for rest in untold(dict.fromkeys(reasons, 1), [])]
     assert found == [
         causes.CAME_TWICE,
         causes.LOST_ACKNOWLEDGEMENT,
@@ -82,24 +82,24 @@ def test_every_reason_of_a_duplicate_has_a_cause_of_its_own_also_where_nothing_e
     ]
 
 
-def test_a_broker_that_forgot_a_name_is_told_of_by_its_own_settings_and_not_by_kafkas() -> None:
-    told = [str(change) for change in causes.BROKER_FORGOT_NAME.settings]
-    assert told[:3] == [
+def test_a_forgotten_producer_name_is_explained_by_the_brokers_own_settings_and_not_by_kafkas() -> None:
+    advice = [str(change) for change in causes.BROKER_FORGOT_NAME.settings]
+    assert advice[:3] == [
         "brokerDeduplicationEnabled=true (or the namespace's or topic's own deduplication)",
         "brokerDeduplicationSnapshotIntervalSeconds=120 (or less)",
         "brokerDeduplicationEntriesInterval=1000 (or less)",
     ]
     again, lost = group("producer", session="same_name_again", records=2), group("producer", session="same_name")
-    assert [(one.cause, one.records) for one in causes_of([lost, again])] == [
+    assert [(cause.cause, cause.records) for cause in causes_of([lost, again])] == [
         (causes.BROKER_FORGOT_NAME, 2),
         (causes.LOST_ACKNOWLEDGEMENT, 1),
     ]
 
 
-def test_what_is_explained_is_not_told_a_second_time_by_its_reason() -> None:
-    told = [group("producer", records=3), group("position", records=2)]
-    left = untold({"producer": 3, "position": 5, "message_id": 0}, told)
-    assert [(one.reason, one.records) for one in left] == [("position", 3)]
+def test_what_is_explained_is_not_counted_again_by_its_reason() -> None:
+    explained = [group("producer", records=3), group("position", records=2)]
+    left = untold({"producer": 3, "position": 5, "message_id": 0}, explained)
+    assert [(rest.reason, rest.records) for rest in left] == [("position", 3)]
 
 
 def test_jepsens_duplicate_is_one_message_at_two_offsets_of_one_log() -> None:
@@ -121,7 +121,7 @@ def test_causes_are_summed_over_their_groups_the_most_frequent_first() -> None:
             group("message_id", records=4, obj="other_object", seconds=(0.5, 2, 3)),
         ]
     )
-    assert [(one.cause, one.records, one.seconds) for one in found] == [
+    assert [(counted.cause, counted.records, counted.seconds) for counted in found] == [
         (causes.UNKNOWN_SENDER, 6, (0.5, 9)),
         (causes.APPLICATION, 3, None),
     ]
@@ -168,11 +168,11 @@ def known(
 
 
 def test_the_highest_sequence_of_a_producer_only_rises_whatever_the_order_of_the_batches() -> None:
-    one, other = producers(session(0, 0, 9)), producers(session(10, 10, 19))
-    assert highest_after(other, highest_after(one, [])[0]) == ([known(19, 19, (0, 0, 20, 19))], 0)
-    assert highest_after(one, highest_after(other, [])[0]) == ([known(19, 19, (0, 0, 20, 19))], 0)
+    first, other = producers(session(0, 0, 9)), producers(session(10, 10, 19))
+    assert highest_after(other, highest_after(first, [])[0]) == ([known(19, 19, (0, 0, 20, 19))], 0)
+    assert highest_after(first, highest_after(other, [])[0]) == ([known(19, 19, (0, 0, 20, 19))], 0)
     strangers = [known(5, 5, producer="q")]
-    assert highest_after(one, strangers) == ([known(9, 9, (0, 0, 10, 9)), *strangers], 0)
+    assert highest_after(first, strangers) == ([known(9, 9, (0, 0, 10, 9)), *strangers], 0)
     assert highest_after(None, strangers) == (strangers, 0)
 
 
@@ -201,7 +201,7 @@ def test_a_named_producer_that_falls_back_to_its_beginning_with_a_batch_begins_a
     before = [known(30, 20, (0, 10, 21, 30))]
 
     def found(*sessions: Session, seen: list[Highest] = before) -> list[tuple[int, int, int]]:
-        return [(one.offset, one.sequence, one.highest) for one in restarted(list(sessions), seen)]
+        return [(restart.offset, restart.sequence, restart.highest) for restart in restarted(list(sessions), seen)]
 
     assert found(session(21, 10, 14)) == [(21, 10, 30)]
     assert found(session(40, 0, 99)) == [(40, 0, 30)], "also where it goes beyond"

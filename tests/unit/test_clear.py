@@ -113,7 +113,7 @@ def test_killed_between_decision_and_deletion_the_next_call_goes_on(
     assert [row["state"] for row in decisions_of(lake, things)] == ["done", "done"]
 
 
-def test_a_clearing_is_told_from_a_rollback(lake: Lake, things: Dataset) -> None:
+def test_a_clearing_is_distinguished_from_a_rollback(lake: Lake, things: Dataset) -> None:
     rollback = RolledBack(dataset="things", to="a", undone=[], snapshot=1, who=ADA, reason="no", at=NOW)
     lake.storage.put_if_absent(lake_keys.decision(things, "1-rollback-a"), as_bytes(rollback))
     landed(lake, things, [40 * DAY])

@@ -266,20 +266,20 @@ def test_a_dry_run_says_what_would_be_read_and_writes_nothing(onefold: Onefold, 
     assert not list((tmp_path).rglob("*.json"))
 
 
-def test_what_an_interval_would_read_is_told_in_words(onefold: Onefold, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_interval_would_read_is_described_in_words(onefold: Onefold, monkeypatch: pytest.MonkeyPatch) -> None:
     interval = {"start": "2026-01-05T00:00:00Z", "end": "2026-01-06T00:00:00Z"}
     row = {"batch": "b", "interval": interval, "partitions": 2, "offsets": 0, "notes": ["a waits", "b waits"]}
     monkeypatch.setattr("onefold.landing.plan.ObjectsPlan.preview", property(lambda plan: row))
-    told = onefold("run", "accounts", "--export", str(PROJECT / "sample/exports/kcat/1-first"), "--dry-run").out
-    assert "2026-01-05T00:00:00Z to 2026-01-06T00:00:00Z" in told
-    assert not re.search(r"[{}\[\]]", told)
-    assert re.search(r"a waits.*\n.*b waits", told)
+    printed = onefold("run", "accounts", "--export", str(PROJECT / "sample/exports/kcat/1-first"), "--dry-run").out
+    assert "2026-01-05T00:00:00Z to 2026-01-06T00:00:00Z" in printed
+    assert not re.search(r"[{}\[\]]", printed)
+    assert re.search(r"a waits.*\n.*b waits", printed)
 
 
 def test_a_step_prints_its_document(onefold: Onefold) -> None:
     export = PROJECT / "sample" / "exports" / "kcat" / "1-first"
     plan = onefold("step", "plan", "accounts", "--export", str(export)).json
-    assert [one["name"] for one in plan["objects"]] == sorted(file.name for file in export.iterdir())
+    assert [object_["name"] for object_ in plan["objects"]] == sorted(file.name for file in export.iterdir())
     [row] = onefold("batches", "accounts", "--json").json
     assert row == {
         "batch": row["batch"], "interval": None, "landed": 0, "verdicts": {}, "rows": None,
@@ -370,7 +370,7 @@ def test_a_batch_of_a_dataset_whose_file_cannot_be_used_is_no_batch_of_none(onef
     assert re.search(r"accounts\.yaml:\d+: nonsense: unknown key", done.err), done.err
 
 
-def test_decisions_of_the_datasets_whose_files_can_be_used_are_told_and_the_others_named(
+def test_decisions_of_datasets_with_usable_files_are_listed_and_the_other_datasets_are_named(
     onefold: Onefold, own: Path
 ) -> None:
     (own / "accounts.yaml").write_text((PROJECT / "datasets" / "accounts.yaml").read_text())
@@ -380,8 +380,8 @@ def test_decisions_of_the_datasets_whose_files_can_be_used_are_told_and_the_othe
     done = onefold("decisions", "--json")
     assert (done.code, [row["batch"] for row in done.json]) == (2, ["b"])
     assert re.search(r"b2\.yaml:2: nonsense: unknown key.*The dataset was left out\.", done.err), done.err
-    one = onefold("decisions", "b2", "--json")
-    assert (one.code, one.out) == (2, "")
+    listed = onefold("decisions", "b2", "--json")
+    assert (listed.code, listed.out) == (2, "")
     assert onefold("decisions", "accounts", "--json").code == 0
 
 
@@ -397,7 +397,7 @@ def test_the_list_of_decisions_says_what_vouches_for_a_name(onefold: Onefold) ->
 
 
 @pytest.mark.parametrize("command", ["rollback accounts --to b", "skip accounts b", "forget accounts"])
-def test_where_nobody_has_a_name_who_decides_must_be_said(
+def test_a_user_without_a_name_must_say_who_decides(
     onefold: Onefold, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     """As in a container that runs under a number that no user has."""
@@ -407,14 +407,14 @@ def test_where_nobody_has_a_name_who_decides_must_be_said(
     words = (*command.split(), "--reason", "no", "--dry-run")
     done = onefold(*words)
     assert (done.code, "the system has no name for this user: say --who" in done.err) == (2, True), done
-    assert "nobody knows" not in onefold(*words, "--who", "mia").err
+    assert "has no name" not in onefold(*words, "--who", "mia").err
 
 
 def test_doctor_tells_what_an_export_cannot_be_asked(onefold: Onefold) -> None:
     done = onefold("doctor", "accounts", "--json")
     assert (done.code, done.json["dataset"], done.json["cluster"]) == (0, "accounts", None)
-    assert [one["rule"] for one in done.json["findings"] if one["severity"] == "unknown"] == ["export"]
-    assert {"acks", "isolation.level", "retention.ms"} <= {one["setting"] for one in done.json["by_hand"]}
+    assert [finding["rule"] for finding in done.json["findings"] if finding["severity"] == "unknown"] == ["export"]
+    assert {"acks", "isolation.level", "retention.ms"} <= {check["setting"] for check in done.json["by_hand"]}
 
 
 def test_doctor_of_a_live_topic_needs_a_connection(onefold: Onefold, own: Path, tmp_path: Path) -> None:
@@ -490,8 +490,8 @@ def test_a_dataset_that_changed_is_left_out_where_all_are_looked_at(onefold: One
         record(Lake(load_settings()), Skip(dataset=name, batch="b", number=1, by="mia", reason="no", at=at))
     done = onefold("decisions", "--json")
     assert (done.code, [row["dataset"] for row in done.json]) == (2, ["orders"])
-    told = " ".join(done.err.split())
-    assert re.search(r"accounts: the dataset has changed in buckets: .* The dataset was left out\.", told), told
+    printed = " ".join(done.err.split())
+    assert re.search(r"accounts: the dataset has changed in buckets: .* The dataset was left out\.", printed), printed
     alone = onefold("decisions", "accounts", "--json")
     assert (alone.code, alone.out) == (2, "")
     begin_rebuild(Lake(load_settings()), to_rebuild(Lake(load_settings()), find_dataset(own, "accounts")))
@@ -562,7 +562,7 @@ def test_an_error_of_an_operation_is_one_sentence_and_its_exit_code(onefold: One
 
     done = onefold("prove", "accounts", open_launcher=Failing)
     assert (done.code, done.out) == (code, "")
-    told = " ".join(done.err.split())
-    assert "Traceback" not in told
+    printed = " ".join(done.err.split())
+    assert "Traceback" not in printed
     if code != 130:
-        assert f"error: {ENDS[code]}" in told
+        assert f"error: {ENDS[code]}" in printed

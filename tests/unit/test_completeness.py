@@ -230,7 +230,7 @@ def hole(start: int, end: int, hours: float, key: str = KEY) -> CompactedHole:
 
 
 def found_by(lake: Lake, *holes: CompactedHole, keep: timedelta = DAY) -> list[Range]:
-    return [(one.start, one.end) for one in maybe_deletes(lake, "s", holes, lambda _: keep, NOON)]
+    return [(range_.start, range_.end) for range_ in maybe_deletes(lake, "s", holes, lambda _: keep, NOON)]
 
 
 def test_a_tombstone_may_be_gone_where_its_neighbours_and_an_earlier_landing_are_old(lake: Lake) -> None:
@@ -261,7 +261,7 @@ def test_what_another_landing_saw_of_tombstones_is_taken_over_with_its_holes(lak
         Hole(topic_partition=WHERE, start=12, end=13, kind=HoleKind.COMPACTED),
         Hole(topic_partition=WHERE, start=6, end=7, kind=HoleKind.CONTROL),
     ]
-    assert [(one.start, one.end) for one in taken_over(lake, "s", holes)] == [(7, 8)]
+    assert [(range_.start, range_.end) for range_ in taken_over(lake, "s", holes)] == [(7, 8)]
 
 
 @pytest.mark.parametrize(

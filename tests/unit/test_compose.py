@@ -46,8 +46,8 @@ def variables() -> set[str]:
 
 
 def test_images_are_those_of_the_lock_and_the_jars() -> None:
-    images = {name: str(one["image"]) for name, one in SERVICES.items()}
-    kafka = next(one for one in PACKAGES["kafka"] if ":kafka_2.13:" in one).rpartition(":")[2]
+    images = {name: str(service["image"]) for name, service in SERVICES.items()}
+    kafka = next(package for package in PACKAGES["kafka"] if ":kafka_2.13:" in package).rpartition(":")[2]
     assert images["kafka"] == images["topics"]
     assert images["kafka"].startswith(f"apache/kafka:{kafka}@")
     assert {images[name] for name in SERVICES if name.startswith("spark-")} == {"onefold:0.1.0"}, "Spark is the lock's"
@@ -68,20 +68,20 @@ def test_python_and_java_are_ones_that_onefold_runs_on() -> None:
 
 def test_every_image_is_built_here_or_has_a_version_and_a_digest() -> None:
     bases = re.findall(r"^FROM (\S+)", DOCKERFILE + (PROJECT / "deploy/s3/Dockerfile").read_text(), re.MULTILINE)
-    pulled = [*bases, *(one["image"] for one in SERVICES.values() if "build" not in one)]
+    pulled = [*bases, *(service["image"] for service in SERVICES.values() if "build" not in service)]
     assert {image.partition(":")[0] for image in pulled} == {"python", "versity/versitygw", "postgres", "apache/kafka"}
     for image in pulled:
         assert re.search(r":v?\d+\.\d+[^@]*@sha256:[0-9a-f]{64}$", image), image
 
 
 def test_every_service_is_healthy_or_ends_and_is_not_root() -> None:
-    for name, one in SERVICES.items():
-        once = one["restart"] == "no"
-        assert once != ("healthcheck" in one), name
-        assert int(str(one["user"]).partition(":")[0]) > 0, name
-        assert set(one["deploy"]["resources"]["limits"]) == {"cpus", "memory"}, name
-        assert one["security_opt"] == ["no-new-privileges:true"], name
-        assert one["cap_drop"] == ["ALL"], name
+    for name, service in SERVICES.items():
+        once = service["restart"] == "no"
+        assert once != ("healthcheck" in service), name
+        assert int(str(service["user"]).partition(":")[0]) > 0, name
+        assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory"}, name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["cap_drop"] == ["ALL"], name
 
 
 def test_s10_each_service_has_the_secrets_that_it_needs_and_no_others() -> None:
@@ -101,16 +101,16 @@ def test_s10_each_service_has_the_secrets_that_it_needs_and_no_others() -> None:
         "airflow-dag-processor": airflow,
         "airflow-triggerer": airflow | {"AIRFLOW_SECRET_KEY"},
     }
-    given = {name: set(re.findall(r"\$\{(\w+)", json.dumps(one))) for name, one in SERVICES.items()}
+    given = {name: set(re.findall(r"\$\{(\w+)", json.dumps(service))) for name, service in SERVICES.items()}
     assert {name: secrets for name, secrets in given.items() if secrets} == needed
 
 
 def test_s10_a_service_writes_into_its_volumes_only_where_that_works() -> None:
     """Kafka's image writes its configuration at the start; executors and drivers write what they shuffle."""
     writes = {"kafka", "topics", "spark-worker-1", "spark-worker-2", "airflow-scheduler"}
-    assert {name for name, one in SERVICES.items() if not one.get("read_only")} == writes
-    for name, one in SERVICES.items():
-        assert not one.get("read_only") or name == "s3" or "/tmp" in one["tmpfs"], name
+    assert {name for name, service in SERVICES.items() if not service.get("read_only")} == writes
+    for name, service in SERVICES.items():
+        assert not service.get("read_only") or name == "s3" or "/tmp" in service["tmpfs"], name
 
 
 def packages_in(file: str) -> dict[str, str]:
@@ -160,11 +160,13 @@ def applies(requirement: Requirement, extras: set[str]) -> bool:
 
 
 def test_what_a_service_waits_for_can_come_to_pass() -> None:
-    for name, one in SERVICES.items():
-        for other, how in one.get("depends_on", {}).items():
+    for name, service in SERVICES.items():
+        for other, how in service.get("depends_on", {}).items():
             wanted = "service_completed_successfully" if SERVICES[other]["restart"] == "no" else "service_healthy"
             assert how["condition"] == wanted, f"{name} waits for {other}"
-            assert set(SERVICES[other].get("profiles", [])) <= set(one.get("profiles", [])), f"{name} starts {other}"
+            assert set(SERVICES[other].get("profiles", [])) <= set(service.get("profiles", [])), (
+                f"{name} starts {other}"
+            )
 
 
 def test_no_secret_is_written_down() -> None:
@@ -219,14 +221,14 @@ def test_names_and_ports_agree() -> None:
 
 
 def test_ports_are_open_to_this_machine_only() -> None:
-    ports = [port for one in SERVICES.values() for port in one.get("ports", [])]
+    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert len(ports) == len({port.split(":")[1] for port in ports})
     assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
 
 
 def test_mounted_and_copied_paths_exist() -> None:
-    mounts = [volume for one in SERVICES.values() for volume in one.get("volumes", [])]
-    folders = {one.split(":")[0] for one in mounts}
+    mounts = [volume for service in SERVICES.values() for volume in service.get("volumes", [])]
+    folders = {mount.split(":")[0] for mount in mounts}
     assert {name for name in folders if name.startswith("./")} == {
         "./dags", "./plugins", "./datasets", "./expectations", "./sample", "./deploy/postgres",
     }  # fmt: skip
@@ -252,7 +254,7 @@ def test_the_samples_topics_are_those_that_are_filled() -> None:
 def loader() -> Path:
     """The loader of Docker's own client, which needs no engine."""
     sources = PROJECT / "tests/compose_file"
-    digest = hashlib.sha256(b"".join(one.read_bytes() for one in sorted(sources.iterdir()))).hexdigest()[:12]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(sources.iterdir()))).hexdigest()[:12]
     try:
         return go_program(jar_home() / "compose_file" / digest / "compose_file", ".", sources)
     except NoProgramError as error:
@@ -273,11 +275,11 @@ def test_composes_own_loader_takes_the_file_and_every_service_is_what_is_written
     assert done.returncode == 0, done.stderr
     services = json.loads(done.stdout)["services"]
     assert services.keys() == SERVICES.keys()
-    for name, one in services.items():
-        assert one["image"] == SERVICES[name]["image"]
+    for name, service in services.items():
+        assert service["image"] == SERVICES[name]["image"]
         given = {key: re.sub(r"\$\{\w+:\?[^}]+\}", "filled", str(value)) for key, value in environment(name).items()}
-        assert (one.get("environment") or {}) == given
-        assert one.get("depends_on", {}).keys() == SERVICES[name].get("depends_on", {}).keys()
+        assert (service.get("environment") or {}) == given
+        assert service.get("depends_on", {}).keys() == SERVICES[name].get("depends_on", {}).keys()
 
 
 def test_composes_own_loader_names_a_secret_that_is_not_given(loader: Path, tmp_path: Path) -> None:

@@ -53,9 +53,9 @@ def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         monkeypatch.setattr(sys, "argv", ["onefold", "config", *words])
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
-        assert not ended.value.code, told.err
-        return told.out
+        captured = capsys.readouterr()
+        assert not ended.value.code, captured.err
+        return captured.out
 
     return [run(), run("--json")]
 
@@ -135,7 +135,9 @@ def test_no_secret_is_printed(given: Path, printed: list[str]) -> None:
     assert "onefold.toml:11" in "".join(printed[0].replace("│", "").split()), "wherever its cell is broken"
 
 
-def test_no_secret_stands_where_settings_are_shown_as_they_are(given: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_is_shown_where_settings_are_printed_as_they_are(
+    given: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a traceback shows them, or a log."""
     monkeypatch.setenv("ONEFOLD_MASK_KEY", "s3cr3t-m s3cr3t-m")
     notifier = {"class": "a.B", "smtp_password": "s3cr3t-i"}

@@ -1,4 +1,4 @@
-"""How a cluster is reached: from settings or Airflow's variable, for both clients, and no secret is told."""
+"""How a cluster is reached: from settings or Airflow's variable, for both clients, and no secret is shown."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def test_a_file_of_settings_may_hold_several_clusters(tmp_path: Path, monkeypatc
         client_settings(settings, "test")
 
 
-def test_a_connection_that_nobody_described_is_said_with_where_to_put_it() -> None:
+def test_a_missing_connection_is_reported_with_the_places_to_describe_it() -> None:
     with pytest.raises(UsageError, match=r"'prod'.*\[kafka\.prod\].*ONEFOLD_KAFKA.*AIRFLOW_CONN_PROD"):
         client_settings(settings_with(), "prod")
 
 
 @pytest.mark.parametrize("text", ["kafka://:hunter2@h", '"hunter2"', '{"extra": "hunter2"}', '{"extra": [1]}'])
-def test_an_unreadable_variable_is_named_and_not_told(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_an_unreadable_variable_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_PROD", text)
     with pytest.raises(UsageError, match="AIRFLOW_CONN_PROD is not") as raised:
         client_settings(settings_with(), "prod")
@@ -85,7 +85,7 @@ def test_an_unreadable_variable_is_named_and_not_told(monkeypatch: pytest.Monkey
         ({"security.protocol": "SSL", "ssl.ca.location": "/nowhere"}, "ssl.ca.location failed"),
         ({"sasl.jaas.config": "hunter2"}, "Java JAAS configuration is not supported"),
     ],
-    ids=lambda one: next(iter(one), "") if isinstance(one, dict) else "",
+    ids=lambda value: next(iter(value), "") if isinstance(value, dict) else "",
 )
 def test_a_setting_that_librdkafka_refuses_is_named(given: dict[str, str], said: str) -> None:
     cluster = Cluster("prod", SERVERS | given)
@@ -101,7 +101,7 @@ def test_a_setting_that_librdkafka_refuses_is_named(given: dict[str, str], said:
         assert not re.search(r"\n|hunter2", str(raised.value))
 
 
-def test_no_password_stands_in_the_settings_text() -> None:
+def test_the_text_of_settings_has_no_password() -> None:
     assert "hunter2" not in repr(settings_with(prod={**SERVERS, "sasl.password": "hunter2"}))
 
 
@@ -178,7 +178,7 @@ def test_a_keystore_that_cannot_be_opened_is_named_without_its_password(tmp_path
         assert "hunter" not in str(raised.value)
 
 
-def test_kerberos_is_told_to_the_jvm() -> None:
+def test_kerberos_settings_are_passed_to_the_jvm() -> None:
     given = SERVERS | {"security.protocol": "SASL_PLAINTEXT", "sasl.kerberos.kinit.cmd": "kinit"}
     wanted = SERVERS | {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}
     assert java_settings(given) == wanted | {"sasl.kerberos.service.name": "kafka"}
@@ -222,7 +222,7 @@ def test_a_client_of_a_token_server_is_described_to_the_jvm() -> None:
     }
 
 
-def test_librdkafka_is_told_which_authorities_this_machine_trusts() -> None:
+def test_librdkafka_gets_the_authorities_that_this_machine_trusts() -> None:
     found = librdkafka_settings(SERVERS | SASL)
     assert "BEGIN CERTIFICATE" in Path(found.pop("https.ca.location")).read_text()
     assert found == SERVERS | SASL
@@ -245,7 +245,7 @@ def test_kafka_python_shows_the_certificate_and_checks_the_brokers_name(tmp_path
     for given in (files | {"ssl.key.location": str(store)}, text | {"ssl.key.pem": store.read_text()}):
         context = python_settings(SERVERS | {"security.protocol": "SSL"} | given)["ssl_context"]
         assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
-        assert [one["subject"] for one in context.get_ca_certs()] == [((("commonName", "broker"),),)]
+        assert [certificate["subject"] for certificate in context.get_ca_certs()] == [((("commonName", "broker"),),)]
     lenient = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"}
     assert not python_settings(SERVERS | files | lenient)["ssl_context"].check_hostname
 
@@ -257,7 +257,7 @@ def test_kafka_python_shows_the_certificate_and_checks_the_brokers_name(tmp_path
         {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"},
         {"security.protocol": "SSL", "ssl.ca.location": "/nowhere/ca.pem"},
     ],
-    ids=["nobody there", "what is not installed", "no certificate"],
+    ids=["no broker", "what is not installed", "no certificate"],
 )
 def test_brokers_that_kafka_python_cannot_reach_are_asked_once(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, str]

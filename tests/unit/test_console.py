@@ -24,6 +24,6 @@ def test_what_can_be_seen_stays_as_it_is(capfd: pytest.CaptureFixture[str]) -> N
     print_rows("Grüße [b]", [{"a": "口座 [x]\nline two"}])
     note("Grüße [x]\nnext: two")
     done = capfd.readouterr()
-    assert all(one in done.out for one in ("Grüße [b]", "口座 [x]", "line two"))
+    assert all(text in done.out for text in ("Grüße [b]", "口座 [x]", "line two"))
     assert done.err == "Grüße [x]\nnext: two\n"
     assert console.cell("a\tb", "bold").plain == "a\tb"

@@ -99,7 +99,7 @@ def test_a_cut_is_made_once_and_then_found(lake: Lake) -> None:
     assert log.asked == 1
 
 
-def test_the_slower_of_two_drivers_takes_the_cut_that_stands(lake: Lake) -> None:
+def test_the_slower_of_two_drivers_takes_the_cut_that_exists(lake: Lake) -> None:
     class Overtaken(Log):
         def offsets_at(
             self, instant: datetime, floors: dict[str, int], firsts: dict[str, int]
@@ -137,10 +137,10 @@ def test_a_cut_lies_between_its_neighbours(
 def test_a_new_partition_begins_at_its_logs_start() -> None:
     start = Cut(instant=hour(0), offsets={P0: 3})
     end = Cut(instant=hour(1), offsets={P0: 3, P1: 8}, starts={P0: 0, P1: 2})
-    ranges = {one.topic_partition.key: (one.start, one.end) for one in ranges_between(start, end)}
+    ranges = {range_.topic_partition.key: (range_.start, range_.end) for range_ in ranges_between(start, end)}
     assert ranges == {P0: (3, 3), P1: (2, 8)}
     unknown_start = ranges_between(start, end.model_copy(update={"starts": {}}))
-    assert [(one.start, one.end) for one in unknown_start] == [(3, 3), (0, 8)]
+    assert [(range_.start, range_.end) for range_ in unknown_start] == [(3, 3), (0, 8)]
 
 
 def test_what_expired_after_a_cut_knew_of_it_is_planned(lake: Lake) -> None:
@@ -152,16 +152,16 @@ def test_what_expired_after_a_cut_knew_of_it_is_planned(lake: Lake) -> None:
     second = cut_at(lake, "s", hour(2), log)
     assert (second.offsets[P1], second.starts[P1]) == (5, 0)
     found = [
-        {one.topic_partition.key: (one.start, one.end) for one in ranges_between(start, end)}[P1]
+        {range_.topic_partition.key: (range_.start, range_.end) for range_ in ranges_between(start, end)}[P1]
         for start, end in pairwise([first, second, third])
     ]
-    assert found == [(0, 5), (5, 6)], "whoever lands it sees what is gone"
+    assert found == [(0, 5), (5, 6)], "a landing sees what is gone"
 
 
 def test_a_range_never_runs_backwards() -> None:
     # Two drivers that did not see each other may have put crossed cuts: an overlap is harmless, a gap is not.
     start, end = Cut(instant=hour(0), offsets={P0: 9}), Cut(instant=hour(1), offsets={P0: 4})
-    assert [(one.start, one.end) for one in ranges_between(start, end)] == [(9, 9)]
+    assert [(range_.start, range_.end) for range_ in ranges_between(start, end)] == [(9, 9)]
 
 
 HOURS = 5
@@ -192,10 +192,10 @@ def test_plans_made_in_any_order_leave_no_gap_and_no_overlap(order: list[int], s
             for partition, first in log.look().starts.items():
                 began.setdefault(partition, first)
             found = ranges_between(start, end)
-            ranges[number] = {one.topic_partition.key: (one.start, one.end) for one in found}
+            ranges[number] = {range_.topic_partition.key: (range_.start, range_.end) for range_ in found}
         cuts = [cut_at(lake, "s", hour(at), log) for at in range(HOURS + 1)]
         for partition in log.hours:
-            taken = [one[partition] for _, one in sorted(ranges.items()) if partition in one]
+            taken = [of_cut[partition] for _, of_cut in sorted(ranges.items()) if partition in of_cut]
             assert all(before[1] == after[0] for before, after in pairwise(taken)), (taken, cuts)
             if taken:
                 known = cuts[0].offsets.get(partition)
@@ -219,7 +219,9 @@ def test_what_was_seen_and_has_expired_belongs_to_an_interval(lake: Lake) -> Non
     assert (last.offsets, last.starts) == ({P0: 8}, {P0: 0})
     log.happens(expired=(P0, 8))
     first, second = (cut_at(lake, "s", hour(at), log) for at in (9, 10))
-    found = [[(one.start, one.end) for one in ranges_between(*pair)] for pair in ((first, second), (second, last))]
+    found = [
+        [(range_.start, range_.end) for range_ in ranges_between(*pair)] for pair in ((first, second), (second, last))
+    ]
     assert found == [[(0, 8)], [(8, 8)]]
 
 
@@ -233,7 +235,7 @@ def test_a_log_that_is_gone_is_planned_up_to_where_it_was_seen_and_named_once(la
     cuts += [cut_at(lake, "s", hour(at), log) for at in (2, 3, 4)]
     assert [cut.gone for cut in cuts] == [[], [], [P0], [P0], [P0]]
     found = [
-        {one.topic_partition.key: (one.start, one.end) for one in ranges_between(start, end)}
+        {range_.topic_partition.key: (range_.start, range_.end) for range_ in ranges_between(start, end)}
         for start, end in pairwise(cuts)
     ]
     assert found[1][P0] == (2, 3), "seen at two o'clock, and never read"

@@ -70,7 +70,7 @@ def changed(old: str, new: str, text: str = ENTRIES) -> str:
 
 
 def line_of(text: str, part: str) -> int:
-    """The line on which a part first stands."""
+    """The first line that contains a part."""
     return text[: text.index(part)].count("\n") + 1
 
 
@@ -311,7 +311,7 @@ def test_an_increment_that_cannot_be_is_refused(write: Write, old: str, new: str
         load_dataset(write(changed(old, new, INCREMENT)))
 
 
-def test_a_plain_mistake_is_told_before_what_is_not_built(write: Write) -> None:
+def test_a_plain_mistake_is_reported_before_what_is_not_built(write: Write) -> None:
     text = changed("mode: append", "mode: history", changed("owner: payments", "ownr: payments"))
     with pytest.raises(InvalidDatasetError, match="ownr") as raised:
         load_dataset(write(text))
@@ -557,7 +557,7 @@ REFUSED = [
         "cast with",
     ),
     (
-        "expects text beside a number",
+        "expects text next to a number",
         "  mode: append\n",
         CHAIN.replace("guard", "expected: header.v, guard"),
         "apply.version.expected",
@@ -727,7 +727,7 @@ def test_transactional_holes_may_be_as_long_as_the_file_says(write: Write) -> No
     """How long they may be changes no row: the generation stays."""
     plain = load_dataset(write(ENTRIES))
     longer = load_dataset(write(changed("holes: transactional", "holes: {kind: transactional, longest: 500}")))
-    assert [(one.source.holes, one.source.longest_hole) for one in (plain, longer)] == [
+    assert [(quality.source.holes, quality.source.longest_hole) for quality in (plain, longer)] == [
         ("transactional", 2),
         ("transactional", 500),
     ]
@@ -863,7 +863,9 @@ def test_what_is_no_yaml_mapping_is_refused_with_its_line(write: Write, text: st
     assert raised.value.line == line
 
 
-def test_what_a_check_does_not_know_is_told_with_the_file(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unforeseen_error_of_a_check_is_reported_with_the_file(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def unforeseen(_: object) -> None:
         raise KeyError("a")
 
@@ -872,7 +874,7 @@ def test_what_a_check_does_not_know_is_told_with_the_file(write: Write, monkeypa
         load_dataset(write(ENTRIES))
 
 
-def test_a_number_that_python_does_not_read_is_told_with_the_file(write: Write) -> None:
+def test_a_number_that_python_does_not_read_is_reported_with_the_file(write: Write) -> None:
     with pytest.raises(InvalidDatasetError, match=r"entries\.yaml: cannot be read: ValueError: .*digits"):
         load_dataset(write(changed("buckets: 8", f"buckets: {'9' * 5000}")))
 
@@ -957,14 +959,14 @@ PRODUCER = "identity:\n  producer: {name: header.p, sequence: header.s}\n"
 
 
 def test_a_named_producer_is_narrower_than_a_message_id_and_decides_where_nothing_wider_is(write: Write) -> None:
-    beside = load_dataset(write(ENTRIES.replace("identity:\n", PRODUCER)))
-    assert (beside.deciding, beside.narrow[0]) == ("business_key", "producer")
+    both = load_dataset(write(ENTRIES.replace("identity:\n", PRODUCER)))
+    assert (both.deciding, both.narrow[0]) == ("business_key", "producer")
     head, _, rest = ENTRIES.partition("identity:\n")
     _, _, tail = rest.partition("apply:\n")
     alone = load_dataset(write(f"{head}{PRODUCER}apply:\n{tail}"))
     assert (alone.deciding, alone.narrow) == ("producer", ())
     assert alone.key_names == ["cluster", "topic", "incarnation", "partition", "p", "s"]
-    assert alone.generation != beside.generation
+    assert alone.generation != both.generation
 
 
 def test_a_limit_of_versions_needs_a_log_timestamp(dataset: Callable[..., Dataset]) -> None:

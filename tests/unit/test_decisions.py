@@ -98,7 +98,7 @@ def test_a_check_that_could_not_be_made_cannot() -> None:
 def test_waivers_name_every_red_check_with_what_it_found() -> None:
     """The name of a user's check may hold the sign between name and value."""
     words = ["duplicate_rate=0.5", 'expect_x(column="n=1")=11']
-    assert [one.words for one in waivers_of("d", "b", [RATE, PASSED, WARNED, SUITE], words)] == words
+    assert [waiver.words for waiver in waivers_of("d", "b", [RATE, PASSED, WARNED, SUITE], words)] == words
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_release_waives_its_checks_with_its_values_and_no_other() -> None:
     other = RATE.model_copy(update={"observed": "0.6"})
     [rate, worse, suite, law] = under([RATE, other, SUITE, LAW], decision)
     assert (rate.red, rate.waived) == (False, decision.sentence)
-    assert [one.red for one in (worse, suite, law)] == [True, True, True]
+    assert [gate.red for gate in (worse, suite, law)] == [True, True, True]
     assert under([RATE], None) == [RATE]
     assert under([PASSED, WARNED], decision) == [PASSED, WARNED], "what is not red needs no waiver"
 
@@ -210,28 +210,28 @@ def test_a_skip_waives_what_speaks_of_content_and_no_law() -> None:
 # The log
 
 
-def test_decisions_are_kept_in_order_and_the_last_one_stands(lake: Lake) -> None:
+def test_decisions_are_kept_in_order_and_the_last_one_counts(lake: Lake) -> None:
     assert (log_of(lake, "d", "b"), standing([])) == ([], None)
     made = [released(("x", "1")), discarded(2), skipped(3)]
-    for number, one in enumerate(made, start=1):
-        record(lake, one)
+    for number, decision in enumerate(made, start=1):
+        record(lake, decision)
         assert log_of(lake, "d", "b") == made[:number]
     assert [standing(made[:number]) for number in (1, 2, 3)] == [made[0], None, made[2]]
     record(lake, skipped(batch="another"))
-    assert [(one.batch, one.number) for one in every_decision(lake, "d")] == [
+    assert [(decision.batch, decision.number) for decision in every_decision(lake, "d")] == [
         ("another", 1), ("b", 1), ("b", 2), ("b", 3),
     ]  # fmt: skip
 
 
-def test_of_two_who_decide_at_once_one_is_told(lake: Lake) -> None:
+def test_of_two_decisions_at_once_the_second_is_refused(lake: Lake) -> None:
     record(lake, skipped())
     with pytest.raises(DecidedMeanwhileError):
         record(lake, released(("x", "1")))
     record(lake, skipped())
-    assert log_of(lake, "d", "b") == [skipped()], "what stands is never written over"
+    assert log_of(lake, "d", "b") == [skipped()], "a recorded decision is never written over"
 
 
-def test_what_a_skip_took_out_is_pinned_once_and_counts_as_long_as_it_stands(lake: Lake) -> None:
+def test_what_a_skip_took_out_is_pinned_once_and_counts_while_the_skip_is_in_force(lake: Lake) -> None:
     first, other = (Coverage(partitions={KEY: Present(present=[(0, end)])}) for end in (3, 9))
     record(lake, skipped())
     pin_skips(lake, "d", {"b": first})
@@ -298,7 +298,7 @@ def test_with_what_skips_took_out_on_record_every_order_gives_the_same(
     batches: list[tuple[set[int], bool]], random: object
 ) -> None:
     """L1: as in a rebuild, or behind a rollback."""
-    named = {f"batch {number}": one for number, one in enumerate(batches)}
+    named = {f"batch {number}": batch for number, batch in enumerate(batches)}
     first = Table()
     for name, (offsets, skip) in named.items():
         first.fold(name, offsets, skip, {})
@@ -320,7 +320,7 @@ def test_what_waits_for_a_skipped_batch_is_used_if_its_skip_is_discarded() -> No
     table = Table()
     table.fold("other", {0, 1}, skip=False, pinned={"b": Coverage(partitions={KEY: Present(present=[(1, 3)])})})
     assert (table.rows, table.covered()) == ({0}, {0})
-    assert table.coverage.partitions[KEY].uncovered == [(1, 2)], "landed: nobody misses it"
+    assert table.coverage.partitions[KEY].uncovered == [(1, 2)], "landed: it is not missing"
     table.fold("b", {1, 2}, skip=False, pinned={})
     assert (table.rows, table.covered()) == ({0, 1, 2}, {0, 1, 2})
 
@@ -337,8 +337,8 @@ def test_quarantined_and_undecided_offsets_are_taken_out_with_the_others() -> No
 
 
 def test_where_positions_are_inferred_whole_objects_are_taken_out() -> None:
-    one, two = (LandedObject(name=name, key=name, size=1, sha256=name) for name in ("one", "two"))
-    manifest = Manifest(batch="b", source="s", attempt="a", objects=[one, two])
+    first, two = (LandedObject(name=name, key=name, size=1, sha256=name) for name in ("one", "two"))
+    manifest = Manifest(batch="b", source="s", attempt="a", objects=[first, two])
     staged = Staged(
         batch="b",
         generation="g",
@@ -349,10 +349,10 @@ def test_where_positions_are_inferred_whole_objects_are_taken_out() -> None:
         partitions={},
         objects={"one": 1, "two": 2},
     )
-    before = Coverage(objects={one.digest: 1})
+    before = Coverage(objects={first.digest: 1})
     skip = Obeyed(decided=1, decision=skipped())
     assert taken_out_of(staged, manifest, skip) == TakenOut(everything=True)
-    own, took = cover(Coverage(objects={one.digest: 1, two.digest: 2}), before, "b", skip)
+    own, took = cover(Coverage(objects={first.digest: 1, two.digest: 2}), before, "b", skip)
     assert (own.objects, took) == ({two.digest: 2}, {"b": Coverage(objects={two.digest: 2})})
     later = taken_out_of(staged, manifest, Obeyed(skipped={"other": took["b"]}))
     assert later == TakenOut(objects=["two"])

@@ -95,19 +95,19 @@ def facts(
     unseen: str = "",
     cluster: bool = True,
 ) -> Facts:
-    """Facts in which nothing is wrong but what is given; a setting that is None is not told."""
+    """Facts in which nothing is wrong but what is given; a setting that is None is absent."""
 
     def config(good: dict[str, str], given: Keys | None) -> Config:
         return Config({name: value for name, value in (good | (given or {})).items() if value is not None})
 
-    told = ClusterCondition(
+    condition = ClusterCondition(
         "c1",
         (BrokerCondition(1, config(GOOD_BROKER, broker)),),
         (TopicCondition("t", "id-1", config(GOOD_TOPIC, topic), (partition,)),),
         {} if internal is None else internal,
         activity or Activity((), (), ()),
     )
-    known = told if cluster else None
+    known = condition if cluster else None
     return Facts(dataset(**(file or {})), NOW, landed or Landed(), known, record_batches, unseen)
 
 
@@ -125,8 +125,8 @@ def group(offset: int, name: str = "g", state: str = "Stable", client: str = "ap
 
 def silent(session: timedelta, heartbeat: timedelta) -> Activity:
     """A group of the new protocol."""
-    [one] = group(50).groups or ()
-    return Activity((), (), (replace(one, session=session, heartbeat=heartbeat),))
+    [condition] = group(50).groups or ()
+    return Activity((), (), (replace(condition, session=session, heartbeat=heartbeat),))
 
 
 EXPORT = {
@@ -698,7 +698,7 @@ QUIET: list[tuple[str, Facts]] = [
     ("Onefold's own group", facts(partition=replace(GOOD_PARTITION, start=50), activity=group(20, "onefold.t-1234"))),
     ("idempotent record batches", facts(record_batches=(WITH_ID, WITH_ID))),
     (
-        "transactional producers that began anew",
+        "transactional producers that restarted",
         facts(record_batches=(IN_TRANSACTION, replace(IN_TRANSACTION, producer=8), replace(IN_TRANSACTION, epoch=1))),
     ),
     ("a marker without an id of its own", facts(record_batches=(replace(PLAIN, control=True),))),
@@ -734,14 +734,14 @@ QUIET: list[tuple[str, Facts]] = [
 ]
 
 
-def told(rule: str, seen: Facts) -> list[Finding]:
-    return [finding for one in RULES if one.__name__ == rule for finding in one(seen)]
+def run_rule(rule: str, seen: Facts) -> list[Finding]:
+    return [finding for function in RULES if function.__name__ == rule for finding in function(seen)]
 
 
 @pytest.mark.parametrize(("rule", "seen", "severity", "found", "change"), FOUND, ids=[row[0] for row in FOUND])
 def test_a_rule_finds_what_it_is_for(rule: str, seen: Facts, severity: str, found: str, change: str) -> None:
-    findings = told(rule, seen)
-    assert [(one.severity, found in one.found) for one in findings] == [(severity, True)], findings
+    findings = run_rule(rule, seen)
+    assert [(finding.severity, found in finding.found) for finding in findings] == [(severity, True)], findings
     mend = findings[0].change or findings[0].action
     assert str(mend).startswith(change) if change else not mend
     assert findings[0].why.endswith(".")
@@ -761,18 +761,20 @@ def test_a_transaction_is_undecided_until_its_producers_marker_and_its_next_one_
 
     def found(*batches: RecordBatch) -> list[str]:
         seen = facts(cluster=False, file=SEGMENTS, record_batches=batches)
-        return [one.found.split(" of ")[1] for one in told("undecided_transactions", seen)]
+        return [finding.found.split(" of ")[1] for finding in run_rule("undecided_transactions", seen)]
 
     assert found(IN_TRANSACTION, other, marker) == ["producer 8 (epoch 0) from offset 7 on"]
     assert found(IN_TRANSACTION, marker) == []
     assert found(marker, replace(IN_TRANSACTION, offset=9)) == ["producer 7 (epoch 0) from offset 9 on"]
 
 
-def test_an_open_transaction_is_named_by_its_record_batch_where_no_producer_is_told() -> None:
+def test_an_open_transaction_is_named_by_its_record_batch_where_no_producer_is_reported() -> None:
     first = replace(IN_TRANSACTION, offset=STALLED.stable)
     seen = facts(partition=STALLED, record_batches=(IN_TRANSACTION, first), activity=Activity(refused={}))
-    [one] = told("open_transactions", seen)
-    assert one.found.startswith("offsets [90, 100) are held back by an open transaction of producer 7 (epoch 0), open")
+    [finding] = run_rule("open_transactions", seen)
+    assert finding.found.startswith(
+        "offsets [90, 100) are held back by an open transaction of producer 7 (epoch 0), open"
+    )
 
 
 MINUTE = timedelta(minutes=1)
@@ -812,19 +814,19 @@ def test_a_transaction_hangs_behind_its_own_timeout_or_if_no_coordinator_will_en
     transactions: tuple[TransactionCondition, ...] | None, age: timedelta, severity: str, why: str
 ) -> None:
     begun = NOW - age
-    known = None if transactions is None else tuple(replace(one, since=begun) for one in transactions)
+    known = None if transactions is None else tuple(replace(transaction, since=begun) for transaction in transactions)
     seen = facts(partition=replace(STALLED, stalled_since=begun), activity=Activity((OPENER,), known, ()))
-    [one] = told("open_transactions", seen)
-    assert (one.severity, one.why[: len(why)], bool(one.action)) == (severity, why, severity == "error")
-    if one.action:
+    [finding] = run_rule("open_transactions", seen)
+    assert (finding.severity, finding.why[: len(why)], bool(finding.action)) == (severity, why, severity == "error")
+    if finding.action:
         command = "find-hanging" if why.startswith("No coordinator") else "abort"
-        assert one.action.startswith(f"kafka-transactions.sh {command} --topic t --partition 0")
+        assert finding.action.startswith(f"kafka-transactions.sh {command} --topic t --partition 0")
 
 
 def test_the_age_of_a_transaction_that_its_coordinator_has_forgotten_is_not_that_of_its_next_one() -> None:
     later = replace(OF_TX, since=NOW, holds=frozenset({("t", 1)}))
-    [one] = told("open_transactions", facts(partition=STALLED, activity=Activity((OPENER,), (later,), ())))
-    assert (one.severity, one.found.endswith("transactional.id tx-1), open for 2h")) == ("error", True)
+    [finding] = run_rule("open_transactions", facts(partition=STALLED, activity=Activity((OPENER,), (later,), ())))
+    assert (finding.severity, finding.found.endswith("transactional.id tx-1), open for 2h")) == ("error", True)
 
 
 def test_writers_are_counted_by_topic_without_the_brokers_markers() -> None:
@@ -837,7 +839,7 @@ def test_writers_are_counted_by_topic_without_the_brokers_markers() -> None:
         replace(WITH_ID, topic="a"),
     )
     done = diagnose(facts(record_batches=batches))
-    assert [one.topic for one in done.writers] == ["a", "t"]
+    assert [writer.topic for writer in done.writers] == ["a", "t"]
     assert document(done)["writers"][1] == {
         "topic": "t",
         "partitions": 2,
@@ -857,17 +859,17 @@ def test_newest_records_by_a_remembered_producer_are_idempotent() -> None:
     """By what the partition remembers, where no record batch was looked at."""
     remembered = replace(OPENER, open_from=None, newest=NOW - HOUR)
     seen = facts(record_batches=None, partition=stamped(NOW - HOUR), activity=Activity((remembered,), (), ()))
-    assert told("idempotence", seen) == []
+    assert run_rule("idempotence", seen) == []
     older = replace(remembered, newest=NOW - HOUR - timedelta(milliseconds=1))
     seen = facts(record_batches=None, partition=stamped(NOW - HOUR), activity=Activity((older,), (), ()))
-    assert len(told("idempotence", seen)) == 1
+    assert len(run_rule("idempotence", seen)) == 1
     unknown = facts(record_batches=None, partition=stamped(NOW - HOUR), activity=Activity())
-    assert told("idempotence", unknown) == [], "not told is not: there is none"
+    assert run_rule("idempotence", unknown) == [], "an unknown state of producers is no finding"
     forgotten = facts(record_batches=None, partition=stamped(NOW - 2 * DAY))
-    assert told("idempotence", forgotten) == [], "whoever wrote it may be forgotten"
+    assert run_rule("idempotence", forgotten) == [], "its producer may be forgotten"
 
 
-def test_duplicates_are_told_by_how_they_came_about_and_the_others_by_their_reason() -> None:
+def test_duplicates_are_reported_by_their_cause_and_the_others_by_their_reason() -> None:
     kind = Duplicates(
         reason="message_id",
         scope="in_batch",
@@ -880,7 +882,10 @@ def test_duplicates_are_told_by_how_they_came_about_and_the_others_by_their_reas
         survivor="t-0@2",
     )
     seen = facts(landed=replace(published(message_id=5), kinds=(kind,)))
-    assert [(one.found.split(" (")[0], one.change and one.change.name) for one in told("duplicates", seen)] == [
+    assert [
+        (finding.found.split(" (")[0], finding.change and finding.change.name)
+        for finding in run_rule("duplicates", seen)
+    ] == [
         ("3 duplicates, sent again after a restart", "transactional.id"),
         ("2 duplicates, sent again", "enable.idempotence"),
     ]
@@ -893,24 +898,24 @@ def test_the_worst_comes_first_and_equal_findings_are_one() -> None:
     second = replace(seen.cluster.topics[0], name="u")
     seen = replace(seen, cluster=replace(seen.cluster, topics=(*seen.topics, second)))
     found = diagnose(seen).findings
-    severities = [one.finding.severity for one in found]
+    severities = [finding.finding.severity for finding in found]
     assert severities == ["error", "warning", "warning", "info", "info"]
-    assert [one.rule for one in found[:3]] == ["retention_time", "in_sync_minimum", "position_decides"]
+    assert [finding.rule for finding in found[:3]] == ["retention_time", "in_sync_minimum", "position_decides"]
     assert found[0].places == ("topic t", "topic u")
 
 
-def test_an_export_is_told_by_its_file_and_data_and_the_rest_is_unknown() -> None:
+def test_an_export_is_diagnosed_by_its_file_and_data_and_the_rest_is_unknown() -> None:
     seen = facts(cluster=False, file=EXPORT, landed=published(position=100))
     done = diagnose(seen)
     rules = ["duplicates", "no_schedule", "export"]
-    assert [one.rule for one in done.findings] == rules
-    assert {one.name for one in done.by_hand if one.of in ("topic", "broker")} == {
+    assert [finding.rule for finding in done.findings] == rules
+    assert {setting.name for setting in done.by_hand if setting.of in ("topic", "broker")} == {
         "replication.factor", "min.insync.replicas", "unclean.leader.election.enable", "retention.ms",
         "cleanup.policy", "message.timestamp.type", "offsets.retention.minutes", "producer.id.expiration.ms",
         "transactional.id.expiration.ms", "transaction.max.timeout.ms",
     }  # fmt: skip
-    assert {one.of for one in diagnose(facts()).by_hand} == {"producer", "consumer"}
-    assert {one.name for one in diagnose(facts()).by_hand} == {
+    assert {setting.of for setting in diagnose(facts()).by_hand} == {"producer", "consumer"}
+    assert {setting.name for setting in diagnose(facts()).by_hand} == {
         "acks", "enable.idempotence", "max.in.flight.requests.per.connection", "retries", "retry.backoff.ms",
         "delivery.timeout.ms", "transactional.id", "transaction.timeout.ms", "isolation.level",
         "enable.auto.commit", "auto.offset.reset", "session.timeout.ms", "heartbeat.interval.ms",
@@ -922,15 +927,15 @@ def test_a_topic_whose_settings_are_refused_is_unknown_not_wrong() -> None:
     seen = facts()
     assert seen.cluster
     refused = Config(refused="Broker: Topic authorization failed")
-    told_less = tuple(replace(one, config=refused) for one in seen.topics)
-    done = diagnose(replace(seen, cluster=replace(seen.cluster, topics=told_less))).findings
-    assert [(one.finding.severity, one.rule) for one in done] == [("unknown", "unreadable")]
+    unreadable = tuple(replace(topic, config=refused) for topic in seen.topics)
+    done = diagnose(replace(seen, cluster=replace(seen.cluster, topics=unreadable))).findings
+    assert [(finding.finding.severity, finding.rule) for finding in done] == [("unknown", "unreadable")]
     assert done[0].finding.found == ", ".join(topics.READ)
     assert "Topic authorization failed" in done[0].finding.why
     assert done[0].finding.action == "grant DESCRIBE_CONFIGS on the topic"
 
 
-def test_every_setting_that_a_rule_reads_is_missed_when_it_is_not_told() -> None:
+def test_every_setting_that_a_rule_reads_is_missed_when_it_is_absent() -> None:
     """The lists of what is read are those of the rules' own source."""
     import inspect
 
@@ -974,14 +979,14 @@ def test_the_longest_interval_is_that_of_walking_through_the_years(cron: str) ->
     assert longest_interval(cron) == longest
 
 
-def test_spans_are_told_by_their_two_largest_units() -> None:
-    told_as = {
+def test_a_span_is_written_with_its_two_largest_units() -> None:
+    texts = {
         timedelta(0): "0s",
         timedelta(milliseconds=5): "5ms",
         DAY + timedelta(minutes=10): "1d 10m",
         7 * DAY: "7d",
     }
-    assert {span: span_text(span) for span in told_as} == told_as
+    assert {span: span_text(span) for span in texts} == texts
     assert span_text(timedelta(days=1, hours=2, minutes=3)) == "1d 2h"
 
 
@@ -992,7 +997,7 @@ def test_stamps_tell_how_far_a_record_is_behind_one_before_it() -> None:
     assert stamps_of([]) is stamps_of([None]) is None
 
 
-def test_stamps_of_another_unit_are_told_too() -> None:
+def test_timestamps_of_another_unit_are_reported_too() -> None:
     stamps = stamps_of([1_767_225_600_000_000_000, 1_767_225_600_000_000, 1_767_225_600_000])
     assert stamps
     assert (stamps.oldest.year, stamps.newest.year) == (2026, 9999)
@@ -1012,7 +1017,10 @@ def test_the_tables_are_readable_at_a_width(width: int) -> None:
     lines = out.getvalue().splitlines()
     assert max(len(line) for line in lines) <= width
     said = out.getvalue()
-    for name in [one.name for one in done.by_hand] + ["retention.ms=604800000 (7d)", "retention.ms=3600000 (1h)"]:
+    for name in [setting.name for setting in done.by_hand] + [
+        "retention.ms=604800000 (7d)",
+        "retention.ms=3600000 (1h)",
+    ]:
         assert any(name in line for line in lines), name
     assert said.index("error") < said.index("warning") < said.index("info")
 
@@ -1035,6 +1043,6 @@ def test_the_document_has_a_shape_that_scripts_may_rely_on() -> None:
 
 def test_what_has_no_setting_is_an_action_and_never_both() -> None:
     for _, seen, *_ in FOUND:
-        for one in diagnose(seen).findings:
-            assert not (one.finding.change and one.finding.action)
-            assert one.finding.change is None or isinstance(one.finding.change, Change)
+        for diagnosed in diagnose(seen).findings:
+            assert not (diagnosed.finding.change and diagnosed.finding.action)
+            assert diagnosed.finding.change is None or isinstance(diagnosed.finding.change, Change)

@@ -17,9 +17,9 @@ from tests.support.drafts import CONNECT, KCAT, drafted, entry, loaded, notes, r
 
 
 def fields(values: Iterable[Any]) -> dict[str, str | None]:
-    """The drafted types of the field `x`, if any, and of the fields beside it."""
+    """The drafted types of the field `x`, if any, and of the fields next to it."""
     draft = drafted(record(offset, {"x": value, "n": offset}) for offset, value in enumerate(values))
-    return {one.path[-1]: one.value for one in draft.entries if one.path[:2] == ("value", "fields")}
+    return {item.path[-1]: item.value for item in draft.entries if item.path[:2] == ("value", "fields")}
 
 
 # Types.
@@ -100,7 +100,9 @@ def test_a_few_values_of_another_type_are_counted_as_rejected() -> None:
 def test_what_no_column_can_be_called_says_where_it_lies_and_what_none_can_hold_is_left_out() -> None:
     value = {"id": "a", "bad name": 1, "_own": 1, "ID": 2, "x" * 65: 1, "nothing": None, "ünïcode": 1, "a.b": 1}
     draft = drafted([record(0, value), record(1, value | {"mixed": 1}), record(2, value | {"mixed": "a"})])
-    declared = {one.path[-1]: one.value for one in draft.entries if one.path[:2] == ("value", "fields") and one.value}
+    declared = {
+        item.path[-1]: item.value for item in draft.entries if item.path[:2] == ("value", "fields") and item.value
+    }
     assert declared == {
         "id": "string",
         "bad_name": '{type: long, from: "bad name"}',
@@ -109,18 +111,18 @@ def test_what_no_column_can_be_called_says_where_it_lies_and_what_none_can_hold_
         "n_code": '{type: long, from: "ünïcode"}',
         "a_b": '{type: long, from: "\\"a.b\\""}',
     }
-    told = notes(draft)
+    text = notes(draft)
     for word in ("a name of none, or of more than 64 letters", "null in all 3"):
-        assert word in told
-    assert "'mixed': of several types: 1 numbers, 1 strings" in told
+        assert word in text
+    assert "'mixed': of several types: 1 numbers, 1 strings" in text
 
 
 def test_nested_fields_are_written_as_types_whether_they_are_built_or_not(tmp_path: Path) -> None:
     value = {"id": "a", "tags": ["x"], "at": {"lat": 1, "lon": 2, "note": None}}
     draft = drafted(record(i, value) for i in range(3))
-    told = text_of(draft)
-    assert "list<string>" in told
-    assert "struct<lat: long, lon: long>" in told
+    text = text_of(draft)
+    assert "list<string>" in text
+    assert "struct<lat: long, lon: long>" in text
     loaded(draft, tmp_path)
 
 
@@ -141,19 +143,19 @@ def test_a_part_of_another_type_rejects_the_whole_value_and_is_counted_so() -> N
     }
     for kind, (value, why) in shapes.items():
         values = [{"id": i, "s": value("x" if i in bad else i)} for i in range(200)]
-        draft = drafted(record(i, one) for i, one in enumerate(values))
+        draft = drafted(record(i, value) for i, value in enumerate(values))
         found, reason = entry(draft, "value.fields.s")
         assert (found or "").strip('"') == kind
         assert reason == f"{why}; 8 of 200 of another type, in whole or in a part: rejected"
-        rate, told = entry(draft, "quality.max_rejected_rate")
-        assert (rate, told.partition(";")[0]) == ("0.08", "8 of 200 records in the sample would be rejected")
+        rate, comment = entry(draft, "quality.max_rejected_rate")
+        assert (rate, comment.partition(";")[0]) == ("0.08", "8 of 200 records in the sample would be rejected")
 
 
 def test_few_elements_of_another_type_in_many_arrays_leave_the_field_out() -> None:
     values = [{"id": i, "s": [*range(30), "x" if i % 2 else 1]} for i in range(100)]
     draft = drafted(record(i, value) for i, value in enumerate(values))
     assert "'s': 50 of 3100 elements of another type; in 50 of 100 arrays" in notes(draft)
-    assert not [one for one in draft.entries if one.key == "value.fields.s"]
+    assert not [item for item in draft.entries if item.key == "value.fields.s"]
 
 
 def test_members_bring_their_reasons_and_those_left_out_are_named() -> None:
@@ -232,16 +234,16 @@ def test_a_header_with_a_message_ids_name_is_the_message_id() -> None:
     assert why == "header message-id: in all records, 10 distinct; 10 repeated: what Onefold folds"
 
 
-def test_a_header_that_stands_for_many_contents_is_no_message_id() -> None:
+def test_a_header_shared_by_many_contents_is_no_message_id() -> None:
     draft = drafted(record(i, {"n": i}, event_id=f"m-{i // 5}") for i in range(50))
-    assert not [one for one in draft.entries if one.key == "identity.message_id"]
+    assert not [item for item in draft.entries if item.key == "identity.message_id"]
 
 
 @pytest.mark.parametrize(("name", "taken"), [("x-ref", True), ("correlation-id", False), ("traceparent", False)])
 def test_an_unnamed_header_of_distinct_uuids_is_the_message_id_unless_it_is_of_others(name: str, taken: bool) -> None:
     ids = [str(uuid.UUID(int=number)) for number in range(20)]
     records = [record(i, {"n": i}, **{name.replace("-", "_"): ids[i]}) for i in range(20)]
-    found = [one.value for one in drafted(records).entries if one.key == "identity.message_id"]
+    found = [item.value for item in drafted(records).entries if item.key == "identity.message_id"]
     assert found == ([f"header.{name}"] if taken else [])
 
 
@@ -268,7 +270,7 @@ def test_a_business_key_next_to_a_message_id_is_a_comment_with_what_it_would_fol
         "perhaps, too: business_key: [order_id] (it would fold 1 of 21 records that have message ids of their own: "
         "right only if the application sent them again)"
     ) in notes(draft)
-    assert not [one for one in draft.entries if one.key == "identity.business_key"]
+    assert not [item for item in draft.entries if item.key == "identity.business_key"]
 
 
 def test_without_any_id_the_position_decides_and_the_file_says_what_that_means(tmp_path: Path) -> None:
@@ -412,7 +414,7 @@ def test_missing_offsets_of_an_export_are_explained_and_said_to_be_a_guess() -> 
 
 def test_a_position_that_is_read_twice_counts_once() -> None:
     found = sample_of("there", [record(1, {}), record(0, {}), record(1, {})], spans=[("shop.things", 0, 0, 1)] * 2)
-    assert ([one.offset for one in found.records], found.repeated, found.missing) == ([0, 1], 1, 0)
+    assert ([sampled.offset for sampled in found.records], found.repeated, found.missing) == ([0, 1], 1, 0)
 
 
 def test_several_topics_of_an_export_need_a_choice(tmp_path: Path) -> None:
@@ -420,8 +422,8 @@ def test_several_topics_of_an_export_need_a_choice(tmp_path: Path) -> None:
     mixed = Sample("there", [other, record(0, {"a": 1})])
     with pytest.raises(NoDraftError, match=r"other \(1\), shop\.things \(1\).*--topic"):
         draft_dataset("things", KCAT, mixed)
-    one = Sample("there", [record(0, {"a": 1})])
-    draft = draft_dataset("things", Export("exports/", "kcat", topic="shop.things"), one)
+    sample = Sample("there", [record(0, {"a": 1})])
+    draft = draft_dataset("things", Export("exports/", "kcat", topic="shop.things"), sample)
     assert loaded(draft, tmp_path).source.filter == "topic = 'shop.things'"
 
 
@@ -471,10 +473,10 @@ quality:
     )
 
 
-def test_no_value_of_a_record_stands_in_the_file() -> None:
+def test_the_file_contains_no_value_of_a_record() -> None:
     records = [record(i, {"id": f"secret-{i}", "n": 4_711}, b"hidden-%d" % i, message_id=f"mid-{i}") for i in range(3)]
-    told = text_of(drafted(records))
-    assert not [word for word in ("secret", "hidden", "mid-", "4711", "4_711") if word in told]
+    text = text_of(drafted(records))
+    assert not [word for word in ("secret", "hidden", "mid-", "4711", "4_711") if word in text]
 
 
 def test_a_field_repeats_the_key_only_where_it_says_what_the_key_says() -> None:
@@ -482,9 +484,9 @@ def test_a_field_repeats_the_key_only_where_it_says_what_the_key_says() -> None:
     for first in ({"active": True}, {"once": None}):
         values = [{**first, "id": f"a-{n % 3}", "status": f"s{n}", "version": n} for n in range(12)]
         if "once" in first:
-            values = [{**({"once": "a-0"} if not n else {}), **one} for n, one in enumerate(values)]
-            values = [{name: of for name, of in one.items() if of is not None} for one in values]
-        draft = drafted(record(n, one, str(one["id"]).encode()) for n, one in enumerate(values))
+            values = [{**({"once": "a-0"} if not n else {}), **value} for n, value in enumerate(values)]
+            values = [{name: of for name, of in value.items() if of is not None} for value in values]
+        draft = drafted(record(n, value, str(value["id"]).encode()) for n, value in enumerate(values))
         assert entry(draft, "apply.key")[0] == "[id]", text_of(draft)
 
 

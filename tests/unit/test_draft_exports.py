@@ -30,8 +30,8 @@ from tests.support.batches import batch, marker, values
 
 
 def line(offset: int, payload: str | None = '{"a": 1}', **more: Any) -> bytes:
-    told = {"topic": "t", "partition": 0, "offset": offset, "ts": 1, "headers": ["h", "1", "h", None]}
-    return json.dumps(told | {"key": None, "payload": payload} | more).encode() + b"\n"
+    fields = {"topic": "t", "partition": 0, "offset": offset, "ts": 1, "headers": ["h", "1", "h", None]}
+    return json.dumps(fields | {"key": None, "payload": payload} | more).encode() + b"\n"
 
 
 def put(folder: Path, name: str, *lines: bytes, age: int = 0) -> None:
@@ -103,14 +103,14 @@ def test_a_draft_of_one_long_file_is_of_its_newest_lines(tmp_path: Path) -> None
     """Fields that came later are drafted, those that went are not, and the schedule starts on the newest day."""
     day = 86_400_000
     values = [{"id": n} | ({"added": n} if n >= 1_000 else {"gone": n}) for n in range(5_000)]
-    put(tmp_path, "a.jsonl", *(line(n, json.dumps(one), ts=n // 50 * day) for n, one in enumerate(values)))
+    put(tmp_path, "a.jsonl", *(line(n, json.dumps(value), ts=n // 50 * day) for n, value in enumerate(values)))
     layout, sample = newest(tmp_path, 1_000)
     assert offsets(sample) == list(range(4_000, 5_000))
-    told = text_of(draft_dataset("things", Export(f"{tmp_path}/", layout), sample))
-    assert "added: long" in told
-    assert "gone" not in told
-    assert "start: 1970-04-10}" in told, "day 99, the newest"
-    assert "# They are from the end of what was written last: 1 of 1 object.\n" in told
+    text = text_of(draft_dataset("things", Export(f"{tmp_path}/", layout), sample))
+    assert "added: long" in text
+    assert "gone" not in text
+    assert "start: 1970-04-10}" in text, "day 99, the newest"
+    assert "# They are from the end of what was written last: 1 of 1 object.\n" in text
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 100])
@@ -121,9 +121,9 @@ def test_lines_from_the_end_are_those_from_the_front(
     put(tmp_path, "a.jsonl", data)
     store = LocalStorage(tmp_path)
     monkeypatch.setattr(lines, "CHUNK", chunk)
-    (one,) = store.list()
+    (object_,) = store.list()
     front = list(lines.lines_from_front(store, "a.jsonl"))
-    assert list(lines.lines_from_end(store, one)) == front[::-1]
+    assert list(lines.lines_from_end(store, object_)) == front[::-1]
     assert b"\n".join(front) == data.removesuffix(b"\n")
 
 
@@ -138,8 +138,8 @@ def test_of_what_is_packed_the_last_lines_are_taken_as_far_as_it_is_read(
     assert sample.unread == (
         ("a.jsonl.gz", "behind its first 2,097,152 bytes it was not read, where its newest records are"),
     )
-    told = text_of(draft_dataset("things", Export(f"{tmp_path}/", "kcat"), sample))
-    assert "# Not read, or not to the end: a.jsonl.gz.\n" in told
+    text = text_of(draft_dataset("things", Export(f"{tmp_path}/", "kcat"), sample))
+    assert "# Not read, or not to the end: a.jsonl.gz.\n" in text
 
 
 def test_of_parquet_the_last_row_groups_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,8 +169,8 @@ def test_companions_of_connect_give_keys_and_headers(tmp_path: Path) -> None:
     put(tmp_path, "t/t+0+0000000010.headers.json", b'{"headers":[{"key":"v","value":7}]}\n', b"{}\n", b"{}\n")
     layout, sample = newest(tmp_path)
     assert (layout, sample.exact, sample.topics) == ("connect", False, ["t"])
-    told = [(one.offset, one.key, one.value, one.headers) for one in sample.records]
-    assert told == [
+    read = [(record.offset, record.key, record.value, record.headers) for record in sample.records]
+    assert read == [
         (10, b"k-1", b'{"a": 1}', (("v", "7"),)),
         (11, b'{"id": 1}', None, ()),
         (12, None, b'{"a": 2}', ()),
@@ -203,16 +203,16 @@ def test_connect_may_write_avro_parquet_and_packed_lines(tmp_path: Path) -> None
     put(tmp_path, "t+1+0000000020.keys.snappy.parquet", as_parquet([{"key": "k-2"}, {"key": None}]))
     layout, sample = newest(tmp_path)
     assert (layout, sample.exact) == ("connect", False)
-    assert [(one.partition, one.offset, one.key, one.value) for one in sample.records] == [
+    assert [(record.partition, record.offset, record.key, record.value) for record in sample.records] == [
         (0, 10, b"k-1", b'{"at":"2026-03-01T12:00:00.123000Z"}'),
         (1, 20, b"k-2", b'{"a":1}'),
         (1, 21, None, b'{"a":null}'),
     ]
 
 
-def test_lines_of_aivens_sink_are_told_from_kcats_by_name_and_first_line(tmp_path: Path) -> None:
-    told = b'{"key":"k","value":{"a":1},"offset":%d,"timestamp":"2026-03-01T12:00:00.123Z","headers":[]}\n'
-    put(tmp_path, "t.a-b-3-7.gz", told % 7, told % 9)
+def test_lines_of_aivens_sink_are_distinguished_from_kcats_by_name_and_first_line(tmp_path: Path) -> None:
+    template = b'{"key":"k","value":{"a":1},"offset":%d,"timestamp":"2026-03-01T12:00:00.123Z","headers":[]}\n'
+    put(tmp_path, "t.a-b-3-7.gz", template % 7, template % 9)
     layout, sample = newest(tmp_path)
     assert (layout, offsets(sample), sample.missing, sample.exact) == ("aiven", [7, 9], 1, True)
     first = sample.records[0]
@@ -223,7 +223,7 @@ def test_lines_of_aivens_sink_are_told_from_kcats_by_name_and_first_line(tmp_pat
 
 def test_parquet_with_kafkas_columns_is_read_without_a_mapping(tmp_path: Path) -> None:
     headers = [{"key": "h", "value": b"1"}]
-    put(tmp_path, "a.parquet", as_parquet([one | {"timestamp": AT, "key": "k", "headers": headers} for one in ROWS]))
+    put(tmp_path, "a.parquet", as_parquet([row | {"timestamp": AT, "key": "k", "headers": headers} for row in ROWS]))
     layout, sample = newest(tmp_path)
     assert (layout, offsets(sample), sample.exact) == ("parquet", [0, 1, 2], True)
     first = sample.records[0]
@@ -250,7 +250,7 @@ WRONG: list[tuple[str, pa.Array]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "column"), WRONG, ids=lambda one: str(getattr(one, "type", one)))
+@pytest.mark.parametrize(("name", "column"), WRONG, ids=lambda value: str(getattr(value, "type", value)))
 def test_a_column_of_parquet_that_cannot_be_read_is_named_with_its_object(
     tmp_path: Path, name: str, column: pa.Array
 ) -> None:
@@ -265,7 +265,7 @@ def test_a_column_of_parquet_that_cannot_be_read_is_named_with_its_object(
     assert refused.value.exit_code == 2
 
 
-def test_a_column_of_parquet_that_stands_there_twice_is_named(tmp_path: Path) -> None:
+def test_a_duplicate_column_of_parquet_is_named(tmp_path: Path) -> None:
     table = pa.Table.from_pylist(ROWS)
     pq.write_table(table.append_column("value", table.column("value")), tmp_path / "a.parquet")
     with pytest.raises(NoDraftError, match=r"a\.parquet: column 'value': is there twice"):

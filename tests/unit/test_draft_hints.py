@@ -15,7 +15,7 @@ LIVE = Topics("kafka_default", ("shop.things",))
 
 
 def keys(draft: Any) -> set[str]:
-    return {one.key for one in draft.entries if one.value is not None}
+    return {item.key for item in draft.entries if item.value is not None}
 
 
 # Compacted topics.
@@ -67,8 +67,8 @@ def test_a_compacted_topic_whose_key_cannot_be_used_is_drafted_by_its_fields(
     draft = drafted(records, LIVE, compacted=True)
     assert f"the topic is compacted, but {problem}" in notes(draft)
     assert "a tombstone can delete no row and will be rejected (null_value)" in notes(draft)
-    without = {one.key: one.value for one in drafted(records, LIVE).entries if one.value}
-    assert {one.key: one.value for one in draft.entries if one.value} == without
+    without = {item.key: item.value for item in drafted(records, LIVE).entries if item.value}
+    assert {item.key: item.value for item in draft.entries if item.value} == without
     loaded(draft, tmp_path)
 
 

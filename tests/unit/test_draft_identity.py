@@ -18,7 +18,7 @@ NOTHING_SAYS = "and nothing else says that they are duplicates: each may be an e
 
 
 def values(draft: Draft) -> dict[str, str]:
-    return {one.key: one.value for one in draft.entries if one.value is not None}
+    return {item.key: item.value for item in draft.entries if item.value is not None}
 
 
 def identity(draft: Draft) -> dict[str, str]:
@@ -304,4 +304,4 @@ def test_duplicates_are_those_of_the_survivor_the_first_of_an_append_and_the_las
 
 def test_a_header_that_is_blank_in_some_records_is_no_message_id_that_a_run_would_reject() -> None:
     records = [record(number, {"n": number}, message_id="" if number % 2 else f"m-{number}") for number in range(40)]
-    assert not [one for one in drafted(records).entries if one.path == ("identity", "message_id") and one.value]
+    assert not [item for item in drafted(records).entries if item.path == ("identity", "message_id") and item.value]

@@ -49,7 +49,7 @@ def check(records: list[Record], source: Export | Topics, missing: int = 0, *, c
 def test_a_field_that_is_called_like_a_part_of_the_key_is_no_version_and_one_that_begins_like_it_is_a_key() -> None:
     def log(key: dict[str, Any] | str, *values: dict[str, Any]) -> list[Record]:
         data = key.encode() if isinstance(key, str) else json.dumps(key).encode()
-        return [Record("a.b", 0, n, None, data, json.dumps(one).encode(), ()) for n, one in enumerate(values)]
+        return [Record("a.b", 0, n, None, data, json.dumps(value).encode(), ()) for n, value in enumerate(values)]
 
     assert check(log({"sequence": 2}, *({"n": n, "sequence": n} for n in range(3))), SOURCES[0])
     assert check(log("a-1", *({"key_id": "a-1", "n": n} for n in range(3))), SOURCES[0])

@@ -109,7 +109,7 @@ def test_without_the_second_compiler_there_is_as_much_room_for_code_as_with_it(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("onefold.spark.settings.jars", lambda _: [])
-    small, usual = (session_settings(lake, small=one)["spark.driver.extraJavaOptions"] for one in (True, False))
+    small, usual = (session_settings(lake, small=small)["spark.driver.extraJavaOptions"] for small in (True, False))
     assert room_for_code(small) >= room_for_code(usual)
 
 

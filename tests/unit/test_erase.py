@@ -42,8 +42,8 @@ def line(offset: int, key: str, **more: Any) -> bytes:
 def land(lake: Lake, batch: str, data: bytes, name: str = "0.jsonl", **more: Any) -> Manifest:
     key = lake_keys.landed("s", batch, "a1", f"000000-{name}")
     lake.storage.write(key, data)
-    one = LandedObject(name=name, key=key, size=len(data), sha256=hashlib.sha256(data).hexdigest())
-    made = Manifest(batch=batch, source="s", attempt="a1", objects=[one], layout="kcat", origin=ORIGIN)
+    object_ = LandedObject(name=name, key=key, size=len(data), sha256=hashlib.sha256(data).hexdigest())
+    made = Manifest(batch=batch, source="s", attempt="a1", objects=[object_], layout="kcat", origin=ORIGIN)
     return lake.put_first(lake_keys.manifest("s", batch), made.model_copy(update=more))
 
 
@@ -123,7 +123,7 @@ def test_a_live_topics_object_keeps_its_columns_positions_and_timestamps(lake: L
     ranges = [OffsetRange(topic_partition=where, start=0, end=3)]
     land(lake, "b1", sink.getvalue().to_pybytes(), "p.zstd.parquet", layout="kafka", origin=None, ranges=ranges)
     elsewhere = [OffsetRange(topic_partition=where, start=5, end=9)]
-    land(lake, "b2", b"unreadable: nobody looks into it", "p.zstd.parquet", layout="kafka", ranges=elsewhere)
+    land(lake, "b2", b"unreadable: it is not read", "p.zstd.parquet", layout="kafka", ranges=elsewhere)
     assert erase(lake) == 1
     [after] = manifest(lake, "b1").objects
     table = pq.read_table(pa.BufferReader(lake.storage.read(after.key)))
@@ -160,7 +160,9 @@ def test_L6_killed_anywhere_every_manifest_names_objects_that_are_there_and_the_
         _check(lake, manifest(lake, batch))
     erase(lake)
     assert manifest(lake, "r1").objects == manifest(lake, "b1").objects
-    assert sorted(landed(lake)) == sorted(one.key for batch in ("b1", "b2") for one in manifest(lake, batch).objects)
+    assert sorted(landed(lake)) == sorted(
+        object_.key for batch in ("b1", "b2") for object_ in manifest(lake, batch).objects
+    )
     assert not [key for key in landed(lake) if b"ann" in (lake.storage.read(key) or b"")]
 
 
@@ -178,7 +180,7 @@ def test_L6_killed_before_the_old_object_went_the_same_erasure_of_more_removes_i
         with pytest.raises(KilledError):
             erase(lake)
     erase_landed(lake, "s", "accounts", "e-0001", {"c/t/1/0": [(0, 2)]}, lambda _: None)
-    assert landed(lake) == [one.key for one in manifest(lake, "b1").objects]
+    assert landed(lake) == [object_.key for object_ in manifest(lake, "b1").objects]
     assert not [key for key in landed(lake) if b"ann" in (lake.storage.read(key) or b"")]
 
 
@@ -189,11 +191,11 @@ def test_a_second_erasure_of_an_object_goes_on_from_the_first(lake: Lake) -> Non
     [after] = manifest(lake, "b1").objects
     assert landed(lake) == [after.key]
     assert after.key.count("erased-") == 1
-    assert [json.loads(one)["key"] for one in (lake.storage.read(after.key) or b"").splitlines()] == [None, None]
+    assert [json.loads(text)["key"] for text in (lake.storage.read(after.key) or b"").splitlines()] == [None, None]
 
 
 @pytest.mark.parametrize("layout", ["segments", "connect", "aiven", "parquet"])
-def test_a_layout_whose_objects_cannot_be_written_anew_is_refused(lake: Lake, layout: str) -> None:
+def test_a_layout_whose_objects_cannot_be_rewritten_is_refused(lake: Lake, layout: str) -> None:
     land(lake, "b1", b"x", layout=layout)
     with pytest.raises(UsageError, match=rf"batch b1 was landed in layout {layout}.*Nothing was erased.*--landing AGE"):
         check_erasable(lake, "s")
@@ -251,7 +253,7 @@ def test_a_gap_that_was_accepted_with_other_parts_of_the_key_refuses_where_the_c
         assert len(erasing.check(lake, made, [key])) == 1
 
 
-def test_a_decision_on_the_same_keys_stands_until_it_has_ended_and_keeps_digests_only(
+def test_a_decision_on_the_same_keys_is_in_force_until_it_has_ended_and_keeps_digests_only(
     lake: Lake, dataset: MakeDataset
 ) -> None:
     made = dataset()

@@ -30,7 +30,7 @@ SAMPLES: dict[object, object] = {
 }
 
 
-def one(kind: type[OnefoldError]) -> OnefoldError:
+def make_error(kind: type[OnefoldError]) -> OnefoldError:
     """An instance whose fields all have values that a message can be searched for."""
     hints = typing.get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
@@ -45,12 +45,12 @@ def test_there_are_errors_to_walk() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_the_message_is_composed_of_the_fields(kind: type[OnefoldError]) -> None:
-    error = one(kind)
+    error = make_error(kind)
     message = str(error)
     assert message != kind.__name__
     assert not re.search(r"[{}]|None", message), message
     said = [field.name for field in dataclasses.fields(error) if _values(error, field.name) <= set(_words(message))]  # type: ignore[arg-type]
-    # Each field but at most one (which the message may leave to the caller's context) is told.
+    # Each field but at most one (which the message may leave to the caller's context) is in the message.
     assert len(said) >= len(dataclasses.fields(error)) - 1, (message, said)  # type: ignore[arg-type]
 
 
@@ -65,7 +65,7 @@ def _words(message: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_it_is_pickled_whole(kind: type[OnefoldError]) -> None:
-    error = one(kind)
+    error = make_error(kind)
     back = pickle.loads(pickle.dumps(error))
     assert type(back) is kind
     assert dataclasses.asdict(back) == dataclasses.asdict(error)  # type: ignore[call-overload]
@@ -80,7 +80,7 @@ def test_it_says_what_the_caller_does_next(kind: type[OnefoldError]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_spark_steps_result_document_gives_the_same_error_back(kind: type[OnefoldError]) -> None:
-    error = one(kind)
+    error = make_error(kind)
     result = StepResult(step="gate", error=kind.__name__, fields=dataclasses.asdict(error))  # type: ignore[call-overload]
     read = StepResult.model_validate_json(result.model_dump_json())
     with pytest.raises(kind) as raised:
@@ -109,7 +109,7 @@ def test_a_dataset_error_without_a_line_names_the_file_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "cause"),
+    ("message", "cause"),
     [
         ("x\nCaused by: a.B: one\n\tat c\nCaused by: d.E: two\n\tat f", "d.E: two"),
         ("first\nsecond", "first"),
@@ -118,5 +118,5 @@ def test_a_dataset_error_without_a_line_names_the_file_alone() -> None:
         ("", "ValueError"),
     ],
 )  # fmt: skip
-def test_the_cause_that_a_jvm_names_is_one_line(told: str, cause: str) -> None:
-    assert cause_of(ValueError(told)) == cause
+def test_the_cause_that_a_jvm_names_is_one_line(message: str, cause: str) -> None:
+    assert cause_of(ValueError(message)) == cause

@@ -48,5 +48,5 @@ def test_an_export_of_another_tool_is_named_with_what_to_do(case: str) -> None:
 
 
 @pytest.mark.parametrize("begins", [b"", b"a b\n", b"7\n", b'{"topic":"t","partition":0,"offset":0}', b"\xff\x00\xfe"])
-def test_what_nobody_knows_is_not_guessed(begins: bytes) -> None:
+def test_an_unknown_format_is_not_guessed(begins: bytes) -> None:
     assert taken_for("t.jsonl", begins) is None

@@ -65,7 +65,7 @@ def test_asked_twice_it_is_decided_once(lake: Lake, made: Dataset) -> None:
 
 
 def test_of_a_key_that_the_table_does_not_have_nothing_is_recorded(lake: Lake, made: Dataset) -> None:
-    assert ask(lake, made, "nobody") == (None, Found(0, {}))
+    assert ask(lake, made, "absent") == (None, Found(0, {}))
     assert decisions_of(lake, made) == []
 
 
@@ -118,11 +118,11 @@ def test_the_command_says_what_would_go_and_writes_nothing(
     monkeypatch.setattr("onefold.cli.forget.open_dataset", lambda name: (lake, made))
     words = ["forget", "accounts", "--reason", "asked to", "--who", "mia", "--dry-run"]
     app([*words, "--key", '{"id": "ann"}', "--deleted-before", "7d", "--json"], standalone_mode=False)
-    told = capsys.readouterr()
-    [row] = json.loads(told.out)
+    printed = capsys.readouterr()
+    [row] = json.loads(printed.out)
     assert (row["decision"], row["state"]) == ("forget", "not recorded")
-    assert "accounts: 3 keys (2 deleted, 1 held, 1 live), as batch forget_" in " ".join(told.err.split())
-    app([*words, "--key", '{"id": "nobody"}'], standalone_mode=False)
+    assert "accounts: 3 keys (2 deleted, 1 held, 1 live), as batch forget_" in " ".join(printed.err.split())
+    app([*words, "--key", '{"id": "absent"}'], standalone_mode=False)
     assert "there is nothing to forget" in " ".join(capsys.readouterr().err.split())
     with pytest.raises(UsageError, match="--deleted-before 'soon'"):
         app([*words, "--deleted-before", "soon"], standalone_mode=False)

@@ -42,7 +42,7 @@ def parquet(table: pa.Table, **options: Any) -> bytes:
     return file.getvalue()
 
 
-def told(read: tuple[int, Iterator[bytes | None]]) -> list[bytes | None]:
+def read_all(read: tuple[int, Iterator[bytes | None]]) -> list[bytes | None]:
     count, records = read
     found = list(records)
     assert len(found) == count
@@ -52,7 +52,7 @@ def told(read: tuple[int, Iterator[bytes | None]]) -> list[bytes | None]:
 def field(data: bytes, name: str, declared: str | None = None) -> bytes:
     """The JSON of the field `f` of the only record."""
     fields: dict[str, FieldType] = {"f": parse_type(declared)} if declared else {}
-    [line] = told(values_of(name, memoryview(data), fields))
+    [line] = read_all(values_of(name, memoryview(data), fields))
     assert line is not None
     assert line.startswith(b'{"f":')
     assert line.endswith(b"}")
@@ -163,39 +163,42 @@ def test_a_value_of_parquet_is_said_exactly(case: str) -> None:
 
 def test_doubles_and_floats_read_back_as_the_same_bits() -> None:
     bits = [1, 2**51 + 12345, 0x3FB999999999999A, 0x7FEFFFFFFFFFFFFF, 0x4340000000000001, 0x3FF0000000000001]
-    doubles = [struct.unpack("<d", struct.pack("<Q", one))[0] for one in bits]
-    floats = [struct.unpack("<f", struct.pack("<I", one))[0] for one in (1, 0x3DCCCCCD, 0x7F7FFFFF, 0x3F800001)]
+    doubles = [struct.unpack("<d", struct.pack("<Q", bit))[0] for bit in bits]
+    floats = [
+        struct.unpack("<f", struct.pack("<I", bit_pattern))[0]
+        for bit_pattern in (1, 0x3DCCCCCD, 0x7F7FFFFF, 0x3F800001)
+    ]
     for values, kind, packed in ((doubles, "double", "<d"), (floats, "float", "<f")):
-        lines = told(values_of("o.avro", memoryview(avro(of_type(kind), [{"f": one} for one in values])), {}))
+        lines = read_all(values_of("o.avro", memoryview(avro(of_type(kind), [{"f": value} for value in values])), {}))
         back = [json.loads(line or b"")["f"] for line in lines]
-        assert [struct.pack(packed, one) for one in back] == [struct.pack(packed, one) for one in values]
+        assert [struct.pack(packed, value) for value in back] == [struct.pack(packed, value) for value in values]
 
 
 def test_values_of_avro_and_parquet_need_not_be_structs() -> None:
-    assert told(values_of("o.avro", memoryview(avro(["null", "string"], ['{"a":1}', None, ""])), {})) == [
+    assert read_all(values_of("o.avro", memoryview(avro(["null", "string"], ['{"a":1}', None, ""])), {})) == [
         b'{"a":1}', None, b"",
     ]  # fmt: skip
-    assert told(values_of("o.avro", memoryview(avro("bytes", [b"\xff"])), {})) == [b"\xff"]
-    assert told(values_of("o.avro", memoryview(avro("long", [7])), {})) == [b"7"]
+    assert read_all(values_of("o.avro", memoryview(avro("bytes", [b"\xff"])), {})) == [b"\xff"]
+    assert read_all(values_of("o.avro", memoryview(avro("long", [7])), {})) == [b"7"]
 
 
-def test_a_field_that_nobody_asks_for_stops_nobody() -> None:
+def test_a_field_that_is_not_asked_for_does_not_stop_the_reader() -> None:
     kind = {"type": "record", "name": "R", "fields": [
         {"name": "odd", "type": ["null", "R"]}, {"name": "a", "type": "long"},
     ]}  # fmt: skip
     data = memoryview(avro(kind, [{"odd": None, "a": 1}]))
-    assert told(values_of("o.avro", data, {"a": parse_type("long")})) == [b'{"a":1}']
+    assert read_all(values_of("o.avro", data, {"a": parse_type("long")})) == [b'{"a":1}']
     with pytest.raises(FormatError, match="odd: R holds itself"):
-        told(values_of("o.avro", data, {"odd": parse_type("string")}))
+        read_all(values_of("o.avro", data, {"odd": parse_type("string")}))
 
 
 def test_text_that_is_no_utf8_comes_out_as_the_bytes_that_it_was() -> None:
     cut = "é".encode()[:1]
     in_avro = avro(of_type("string"), [{"f": "ab"}], codec="null").replace(b"\x04ab", b"\x04a" + cut)
-    assert told(values_of("o.avro", memoryview(in_avro), {})) == [b'{"f":"a' + cut + b'"}']
+    assert read_all(values_of("o.avro", memoryview(in_avro), {})) == [b'{"f":"a' + cut + b'"}']
     buffers = [None, pa.py_buffer(struct.pack("<ii", 0, 2)), pa.py_buffer(b"a" + cut)]
     table = pa.table({"f": pa.Array.from_buffers(pa.string(), 1, buffers)})
-    assert told(values_of("o.parquet", memoryview(parquet(table)), {})) == [b'{"f":"a' + cut + b'"}']
+    assert read_all(values_of("o.parquet", memoryview(parquet(table)), {})) == [b'{"f":"a' + cut + b'"}']
 
 
 def test_keys_and_headers_come_as_the_sink_wraps_them() -> None:
@@ -206,16 +209,16 @@ def test_keys_and_headers_come_as_the_sink_wraps_them() -> None:
     in_avro = avro({"type": "array", "items": pair}, [headers, []])
     in_parquet = parquet(pa.table({"headers": pa.array([headers, []])}))
     expected = [b'{"headers":[{"key":"h","value":"1"},{"key":"h","value":null}]}', b'{"headers":[]}']
-    assert told(headers_of("o.headers.avro", memoryview(in_avro))) == expected
-    assert told(headers_of("o.headers.gz.parquet", memoryview(in_parquet))) == expected
+    assert read_all(headers_of("o.headers.avro", memoryview(in_avro))) == expected
+    assert read_all(headers_of("o.headers.gz.parquet", memoryview(in_parquet))) == expected
     text = memoryview(gzip.compress(b"\n".join(expected) + b"\n"))
-    assert told(headers_of("o.headers.json.gz", text)) == expected
+    assert read_all(headers_of("o.headers.json.gz", text)) == expected
 
-    assert told(keys_of("o.keys.avro", memoryview(avro("string", ["k", ""])))) == [b"k", b""]
-    assert told(keys_of("o.keys.avro", memoryview(avro("bytes", [b"\xff"])))) == [b"\xff"]
-    assert told(keys_of("o.keys.avro", memoryview(avro(of_type("int"), [{"f": 1}])))) == [b'{"f":1}']
-    assert told(keys_of("o.keys.parquet", memoryview(parquet(pa.table({"key": ["k", None]}))))) == [b"k", None]
-    assert told(keys_of("o.keys.json.gz", memoryview(gzip.compress(b'"k"\n{"id": 1}\nnull\n8\nk"')))) == [
+    assert read_all(keys_of("o.keys.avro", memoryview(avro("string", ["k", ""])))) == [b"k", b""]
+    assert read_all(keys_of("o.keys.avro", memoryview(avro("bytes", [b"\xff"])))) == [b"\xff"]
+    assert read_all(keys_of("o.keys.avro", memoryview(avro(of_type("int"), [{"f": 1}])))) == [b'{"f":1}']
+    assert read_all(keys_of("o.keys.parquet", memoryview(parquet(pa.table({"key": ["k", None]}))))) == [b"k", None]
+    assert read_all(keys_of("o.keys.json.gz", memoryview(gzip.compress(b'"k"\n{"id": 1}\nnull\n8\nk"')))) == [
         b"k", b'{"id": 1}', None, b"8", b'k"',
     ]  # fmt: skip
 
@@ -225,11 +228,11 @@ def test_blocks_are_counted_without_decoding_in_every_codec(codec: str) -> None:
     records = [{"f": n} for n in range(1_000)]
     data = memoryview(avro(of_type("long"), records, codec, block=100))
     assert count_avro(data) == 1_000
-    assert told(values_of("o.avro", data, {})) == [b'{"f":%d}' % n for n in range(1_000)]
+    assert read_all(values_of("o.avro", data, {})) == [b'{"f":%d}' % n for n in range(1_000)]
     assert count_avro(memoryview(avro(of_type("long"), []))) == 0
 
 
-def test_an_avro_file_that_is_cut_anywhere_is_told_unless_the_cut_is_between_two_blocks() -> None:
+def test_an_avro_file_that_is_cut_anywhere_is_refused_unless_the_cut_is_between_two_blocks() -> None:
     data = avro(of_type("string"), [{"f": "x" * 30} for _ in range(20)], "null", block=200)
     sync = data[-16:]
     edges = [at + 16 for at in range(len(data) - 15) if data[at : at + 16] == sync]
@@ -242,12 +245,12 @@ def test_an_avro_file_that_is_cut_anywhere_is_told_unless_the_cut_is_between_two
                 count_avro(memoryview(data[:end]))
 
 
-def test_broken_bytes_inside_an_avro_block_are_told() -> None:
+def test_broken_bytes_inside_an_avro_block_are_reported() -> None:
     data = bytearray(avro(of_type("string"), [{"f": "x" * 30} for _ in range(20)], "deflate"))
     at = len(data) - 16 - 9
     data[at : at + 6] = b"\xff" * 6
     with pytest.raises(FormatError, match=r"cannot be read behind record|does not end"):
-        told(values_of("o.avro", memoryview(bytes(data)), {}))
+        read_all(values_of("o.avro", memoryview(bytes(data)), {}))
 
 
 @pytest.mark.parametrize(
@@ -264,7 +267,7 @@ def test_broken_bytes_inside_an_avro_block_are_told() -> None:
 )
 def test_what_is_damaged_says_how(name: str, data: bytes, said: str) -> None:
     with pytest.raises(FormatError, match=said):
-        told(values_of(name, memoryview(data), {}))
+        read_all(values_of(name, memoryview(data), {}))
 
 
 def test_lines_are_unpacked_as_they_are_asked_for() -> None:

@@ -128,9 +128,9 @@ def test_killed_anywhere_the_same_command_ends_it_once(
     assert len(there) == (point != "before_decision")
     if there:
         land_decided(lake, made)
-        assert [one.batch for one in unfinished(lake, made)] == [there[0].batch], "any run ends it, too"
+        assert [plan.batch for plan in unfinished(lake, made)] == [there[0].batch], "any run ends it, too"
     found = accept(lake, made)
-    assert [one.batch for one in unfinished(lake, made)] == [found.batch]
+    assert [plan.batch for plan in unfinished(lake, made)] == [found.batch]
     assert len(log_of(lake, "accounts", found.batch)) == 1
     assert there in ([], [found])
     fault_point("after_land")  # no fault any more
@@ -152,10 +152,10 @@ def test_it_is_listed_with_its_key_and_other_datasets_of_the_source_do_not_see_i
 ) -> None:
     found = accept(lake, made)
     [row] = decisions_of(lake, made)
-    told = {"key": {"id": "a"}, "version": 6}
-    assert (row["decision"], row["state"], row["accepts"]) == ("accept-gap", "waiting", told)
+    accepted = {"key": {"id": "a"}, "version": 6}
+    assert (row["decision"], row["state"], row["accepts"]) == ("accept-gap", "waiting", accepted)
     [batch] = [row for row in batches_of(lake, made) if row["batch"] == found.batch]
-    assert (batch["landed"], batch["accepts"], batch["published"]) == (0, told, False)
+    assert (batch["landed"], batch["accepts"], batch["published"]) == (0, accepted, False)
     other = chained(dataset, "other")
     put_plan(lake, GapPlan(source=made.source_id, dataset="accounts", key={"id": "b"}, version=2))  # killed behind that
     assert batches_of(lake, other) == [], "it reads the same source"
@@ -197,10 +197,10 @@ def test_the_command_says_what_would_be_decided(
     monkeypatch.setattr("onefold.cli.gaps.open_dataset", lambda name: (lake, made))
     words = ["accept-gap", "accounts", "--to", "6", "--reason", "lost", "--who", "mia", "--dry-run", "--json", "--key"]
     app([*words, '{"id": "a"}'], standalone_mode=False)
-    told = capsys.readouterr()
-    [row] = json.loads(told.out)
+    printed = capsys.readouterr()
+    [row] = json.loads(printed.out)
     assert (row["state"], row["accepts"]) == ("not recorded", {"key": {"id": "a"}, "version": 6})
-    assert 'accounts: {"id": "a"} goes on at version 6 without 2, 4 to 5' in " ".join(told.err.split())
+    assert 'accounts: {"id": "a"} goes on at version 6 without 2, 4 to 5' in " ".join(printed.err.split())
     assert decisions_of(lake, made) == []
     for wrong in ("a", '["a"]'):
         with pytest.raises(UsageError, match=r'(is not JSON|is no JSON object)\. The key of accounts is {"id": …}'):

@@ -175,17 +175,17 @@ def test_a_changed_meaning_is_refused_by_name(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "key", "told"),
+    ("number", "key", "sentence"),
     [("LAYOUT", "table_layout", "lays its tables out"), ("RULES", "rules", "decodes or judges some records")],
 )
 def test_a_table_of_another_release_is_refused_until_it_is_rebuilt(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, number: str, key: str, told: str
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, number: str, key: str, sentence: str
 ) -> None:
     with monkeypatch.context() as earlier:
         earlier.setattr(f"onefold.dataset.model.{number}", 0)
         fix_generation(lake, with_("owner", "payments"))
     now = settle(lake, with_("owner", "payments"))
-    with pytest.raises(ChangedDatasetError, match=rf"in {key} \(this Onefold {told} .*onefold rebuild accounts"):
+    with pytest.raises(ChangedDatasetError, match=rf"in {key} \(this Onefold {sentence} .*onefold rebuild accounts"):
         check_generation(lake, now)
     assert begin_rebuild(lake, to_rebuild(lake, now)) == (key,)
     check_generation(lake, now, rebuilding=True)

@@ -97,7 +97,7 @@ def test_a_report_that_is_known_is_not_read_again_and_one_that_changed_is(lake: 
     report(lake, "export_a", status="red", checks=[STOPS])
     again, _ = gather(lake, "things", known, KEPT)
     assert watched.reads == ["reports/things/export_a.json"]
-    assert {one.batch: one.status for one in again} == {"export_a": "red", "export_b": "published"}
+    assert {entry.batch: entry.status for entry in again} == {"export_a": "red", "export_b": "published"}
 
 
 def test_no_more_reports_are_read_than_asked_for_and_all_are_counted(lake: Lake, watched: Watched) -> None:
@@ -117,7 +117,7 @@ def test_a_red_batch_stays_however_many_come_after_it(lake: Lake) -> None:
 
     entries, _ = gather(lake, "things", known, 2)
 
-    assert [one.batch for one in entries] == ["export_2", "export_1", "export_red"]
+    assert [entry.batch for entry in entries] == ["export_2", "export_1", "export_red"]
 
 
 def test_what_an_entry_says_is_what_the_report_says(lake: Lake) -> None:
@@ -164,20 +164,20 @@ def test_reports_and_histories_of_before_are_sorted_by_when_their_reports_were_w
     for number in range(2):
         report(lake, f"export_{number}", written=WRITTEN.replace(hour=6 + number))
         key = lake_keys.report("things", f"export_{number}", "json")
-        told = json.loads(lake.storage.read(key) or b"")
-        del told["committed"]
-        lake.storage.write(key, json.dumps(told).encode())
+        document = json.loads(lake.storage.read(key) or b"")
+        del document["committed"]
+        lake.storage.write(key, json.dumps(document).encode())
     entries, _ = gather(lake, "things", (), KEPT)
     kept = History(dataset="things", entries=entries).model_dump(mode="json")
-    for one in kept["entries"]:
-        del one["committed"]
+    for entry in kept["entries"]:
+        del entry["committed"]
     lake.storage.write(lake_keys.history("things"), json.dumps(kept).encode())
 
-    stands = read_history(lake, "things")
+    history = read_history(lake, "things")
 
-    assert stands
-    assert [(one.batch, one.at.hour) for one in stands.entries] == [("export_1", 7), ("export_0", 6)]
-    assert gather(lake, "things", stands.entries, KEPT)[0] == stands.entries
+    assert history
+    assert [(entry.batch, entry.at.hour) for entry in history.entries] == [("export_1", 7), ("export_0", 6)]
+    assert gather(lake, "things", history.entries, KEPT)[0] == history.entries
 
 
 def test_a_report_under_another_batchs_name_counts_for_neither(lake: Lake) -> None:
@@ -188,7 +188,7 @@ def test_a_report_under_another_batchs_name_counts_for_neither(lake: Lake) -> No
 
     entries, _ = gather(lake, "things", (), KEPT)
 
-    assert {one.batch: one.status for one in entries} == {"export_a": "published", "export_b": "damaged"}
+    assert {entry.batch: entry.status for entry in entries} == {"export_a": "published", "export_b": "damaged"}
 
 
 def test_a_page_without_its_numbers_is_listed(lake: Lake) -> None:
@@ -205,11 +205,11 @@ def test_a_page_that_came_after_its_numbers_is_led_to(lake: Lake) -> None:
     assert page
     Path(lake.where(lake_keys.report("things", "export_a", "html"))).unlink()
     known, _ = gather(lake, "things", (), KEPT)
-    assert [one.page for one in known] == [False]
+    assert [entry.page for entry in known] == [False]
 
     lake.storage.write(lake_keys.report("things", "export_a", "html"), page)
 
-    assert [one.page for one in gather(lake, "things", known, KEPT)[0]] == [True]
+    assert [entry.page for entry in gather(lake, "things", known, KEPT)[0]] == [True]
 
 
 def test_a_batchs_report_is_in_the_history_when_it_is_written(lake: Lake, dataset: MakeDataset, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_batchs_report_is_in_the_history_when_it_is_written(lake: Lake, datase
 
     kept = read_history(lake, "things")
     assert kept
-    assert [(one.batch, one.status, one.page) for one in kept.entries] == [(batch, "unpublished", True)]
+    assert [(entry.batch, entry.status, entry.page) for entry in kept.entries] == [(batch, "unpublished", True)]
 
 
 def test_a_history_is_kept_with_what_the_dataset_file_says(lake: Lake, dataset: MakeDataset) -> None:
@@ -233,7 +233,7 @@ def test_a_history_is_kept_with_what_the_dataset_file_says(lake: Lake, dataset: 
 
     assert kept
     assert (kept.table, kept.mode, kept.freshness, kept.batches) == ("tests.things", "append", 7200.0, 1)
-    assert [one.batch for one in kept.entries] == ["export_a"]
+    assert [entry.batch for entry in kept.entries] == ["export_a"]
     assert kept.coverage is None, "there is no table yet"
 
 
@@ -249,10 +249,10 @@ def test_a_report_that_appears_while_the_history_is_written_is_in_it(
     kept = read_history(lake, "things")
     assert raced.then is None
     assert kept
-    assert {one.batch for one in kept.entries} == {"export_a", "export_b"}
+    assert {entry.batch for entry in kept.entries} == {"export_a", "export_b"}
 
 
-def test_a_history_that_is_damaged_is_made_anew(lake: Lake, dataset: MakeDataset) -> None:
+def test_a_history_that_is_damaged_is_made_again(lake: Lake, dataset: MakeDataset) -> None:
     report(lake, "export_a")
     lake.storage.write(lake_keys.history("things"), b"{")
 
@@ -305,7 +305,7 @@ def test_coverage_is_that_of_the_commit_record_that_main_points_to(lake: Lake, d
     kept = read_history(lake, "things")
     assert kept
     assert kept.coverage
-    assert [one.partition for one in kept.coverage] == ["prod/t/1/2", "prod/t/1/10"]
+    assert [partition.partition for partition in kept.coverage] == ["prod/t/1/2", "prod/t/1/10"]
     assert (kept.coverage[0].start, kept.coverage[0].end, kept.coverage[0].holes) == (0, 20, {"aborted": 2})
 
 

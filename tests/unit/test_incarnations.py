@@ -1,4 +1,4 @@
-"""A topic that was created anew is another incarnation; the same one keeps its number."""
+"""A topic that was created again is another incarnation; the same one keeps its number."""
 
 from __future__ import annotations
 

@@ -24,14 +24,18 @@ def scheduled(dataset: MakeDataset, cron: str) -> Dataset:
 
 
 def test_without_a_schedule_it_is_one_interval(dataset: MakeDataset) -> None:
-    [one] = intervals_between(dataset(), at(1), at(5, 7))
-    assert one is not None
-    assert (one.start, one.end) == (at(1), at(5, 7))
+    [interval] = intervals_between(dataset(), at(1), at(5, 7))
+    assert interval is not None
+    assert (interval.start, interval.end) == (at(1), at(5, 7))
 
 
 def test_with_a_schedule_neighbours_share_their_instants(dataset: MakeDataset) -> None:
     found = intervals_between(scheduled(dataset, "0 */2 * * *"), at(2), at(8))
-    assert [(one.start, one.end) for one in found if one] == [(at(2), at(4)), (at(4), at(6)), (at(6), at(8))]
+    assert [(interval.start, interval.end) for interval in found if interval] == [
+        (at(2), at(4)),
+        (at(4), at(6)),
+        (at(6), at(8)),
+    ]
 
 
 def test_an_instant_without_a_zone_is_utc(dataset: MakeDataset) -> None:
@@ -40,12 +44,12 @@ def test_an_instant_without_a_zone_is_utc(dataset: MakeDataset) -> None:
 
 
 @pytest.mark.parametrize("cron", [None, "0 * * * *"])
-def test_an_instant_of_another_zone_is_told_in_utc(dataset: MakeDataset, cron: str | None) -> None:
+def test_an_instant_of_another_zone_is_written_in_utc(dataset: MakeDataset, cron: str | None) -> None:
     abroad = timezone(timedelta(hours=2))
     made = scheduled(dataset, cron) if cron else dataset()
-    [one] = intervals_between(made, at(3).replace(tzinfo=abroad), at(4).replace(tzinfo=abroad))
-    assert one is not None
-    assert one.model_dump_json() == '{"start":"2026-03-01T01:00:00Z","end":"2026-03-01T02:00:00Z"}'
+    [interval] = intervals_between(made, at(3).replace(tzinfo=abroad), at(4).replace(tzinfo=abroad))
+    assert interval is not None
+    assert interval.model_dump_json() == '{"start":"2026-03-01T01:00:00Z","end":"2026-03-01T02:00:00Z"}'
 
 
 @pytest.mark.parametrize(

@@ -76,13 +76,13 @@ CHAIN = [
 def test_each_offset_is_asked_of_the_attempt_that_covered_it_first(lake: Lake, dataset: MakeDataset) -> None:
     """And no record of the chain is read behind it."""
     made = dataset()
-    for one in CHAIN[:3]:  # the first is gone, and is not asked for
-        lake.put(lake_keys.record(made, one.name), one)
+    for commit in CHAIN[:3]:  # the first is gone, and is not asked for
+        lake.put(lake_keys.record(made, commit.name), commit)
     found = covering_attempts(lake, made, CHAIN[0], {KEY: [(4, 6)]})
-    assert [(one.attempt, ranges) for one, ranges in found] == [("4", {KEY: [(5, 6)]}), ("3", {KEY: [(4, 5)]})]
+    assert [(commit.attempt, ranges) for commit, ranges in found] == [("4", {KEY: [(5, 6)]}), ("3", {KEY: [(4, 5)]})]
     lake.put(lake_keys.record(made, "1"), CHAIN[3])
     found = covering_attempts(lake, made, CHAIN[0], {KEY: [(0, 9)]})
-    assert [(one.attempt, ranges[KEY]) for one, ranges in found] == [
+    assert [(commit.attempt, ranges[KEY]) for commit, ranges in found] == [
         ("4", [(5, 6)]),
         ("3", [(3, 5)]),
         ("2", [(6, 9)]),
@@ -92,7 +92,7 @@ def test_each_offset_is_asked_of_the_attempt_that_covered_it_first(lake: Lake, d
 
 def test_a_proof_reads_of_each_landing_what_it_covered_first() -> None:
     own = first_covered(CHAIN)
-    assert {batch: one.partitions[KEY].present for batch, one in own.items()} == {
+    assert {batch: coverage.partitions[KEY].present for batch, coverage in own.items()} == {
         "b1": [(0, 3)],
         "b2": [(5, 9)],  # with what its replay covered
         "b3": [(3, 5)],

@@ -20,7 +20,7 @@ def test_a_later_mark_tells_for_an_earlier_one_that_is_not_higher() -> None:
     assert marked({2: 9}, 3, 4, []) == {2: 9, 3: 4}  # a backfill of old offsets
 
 
-def test_what_nobody_knows_of_is_no_cut() -> None:
+def test_an_unknown_epoch_is_no_cut() -> None:
     assert replaced({1: 10}, 4, lambda _: None) == []
     assert replaced({1: 10}, 1, lambda _: 0) == []
 
@@ -36,7 +36,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS)
-def test_what_is_told_is_what_was_landed_and_is_not_there_any_more(events: list[tuple[str, int]]) -> None:
+def test_a_cut_names_what_was_landed_and_is_gone_from_the_log(events: list[tuple[str, int]]) -> None:
     """A log in memory: each record knows itself. What landings read is compared with what the log holds then."""
     log: list[object] = []
     begins = {0: 0}  # epoch to its first offset
@@ -48,24 +48,24 @@ def test_what_is_told_is_what_was_landed_and_is_not_there_any_more(events: list[
             log += [object() for _ in range(number)]
         elif what == "elect":  # unclean, if it loses some of the tail
             del log[max(0, len(log) - number) :]
-            begins = {one: start for one, start in begins.items() if start < len(log) or one == 0}
+            begins = {number: start for number, start in begins.items() if start < len(log) or number == 0}
             epoch += 1
             begins[epoch] = len(log)
         elif len(log) > end:  # land what is new, all but a few
             new = range(end, max(end + 1, len(log) - number))
-            told = replaced(marks, epoch, lambda one, at=dict(begins), log=tuple(log): _end(at, one, len(log)))  # type: ignore[misc]
+            cuts = replaced(marks, epoch, lambda asked, at=dict(begins), log=tuple(log): _end(at, asked, len(log)))  # type: ignore[misc]
             changed = {at for at, record in landed.items() if at >= len(log) or log[at] is not record}
-            named = {at for low, high in told for at in range(low, high)}
-            # A cut deeper than one before it names again what is gone since that one; no cut is told without its own.
+            named = {at for low, high in cuts for at in range(low, high)}
+            # A cut deeper than one before it names again what is gone since that one; no cut is named without its own.
             assert changed <= named <= changed | gone
             assert bool(named) == bool(changed)
             gone |= changed
-            marks = marked(marks, epoch, new.stop, told)
+            marks = marked(marks, epoch, new.stop, cuts)
             landed = {at: record for at, record in landed.items() if at not in changed} | {at: log[at] for at in new}
             end = new.stop
 
 
 def _end(begins: dict[int, int], epoch: int, length: int) -> int:
     """Where the log's part of an epoch, or of the last one before it, ends."""
-    later = [start for one, start in begins.items() if one > epoch]
+    later = [start for number, start in begins.items() if number > epoch]
     return min(later, default=length)

@@ -46,7 +46,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     catalog = None
     if request.param == "postgres":
         catalog = request.getfixturevalue("postgres").database(f"lease_{os.getpid()}_{tmp_path.name}")
-    if request.param == "rest":  # nobody asks it
+    if request.param == "rest":  # it is not asked
         catalog = "http://127.0.0.1:9/catalog"
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "things.yaml").write_text(THINGS)
@@ -75,7 +75,7 @@ def test_what_another_process_holds_is_waited_for_in_bounds(
 ) -> None:
     said: list[str] = []
     with lease(lake, dataset(), said.append) as got:
-        assert not got, "the batch goes on beside it"
+        assert not got, "the batch goes on at the same time"
     assert said == ["waiting for another batch of tests.things"]
     assert holder.poll() is None
 

@@ -138,7 +138,7 @@ def live(number: int, change: str | None = None) -> dict[str, Any]:
 
 
 def own_memory(look: Callable[[], Any]) -> int:
-    """Bytes that Python held at most for a question, beside what Arrow did."""
+    """Bytes that Python held at most for a question, besides what Arrow held."""
     look()  # imports and caches
     tracemalloc.start()
     try:
@@ -173,11 +173,11 @@ def test_rows_come_as_a_stable_sort_has_them_nulls_first(
     listed = [[{"topic": topic, "offset": off, "came": next(numbers)} for topic, off in rows] for rows in parts]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(order, "_RUN_ROWS", run_rows)
-        told = list(in_order((pa.Table.from_pylist(one, schema) for one in listed), ("topic", "offset"), limit))
+        found = list(in_order((pa.Table.from_pylist(rows, schema) for rows in listed), ("topic", "offset"), limit))
 
-    every = [row for one in listed for row in one]
+    every = [row for rows in listed for row in rows]
     expected = sorted(every, key=lambda row: (row["topic"] or "", -1 if row["offset"] is None else row["offset"]))
-    assert told == expected[:limit]
+    assert found == expected[:limit]
 
 
 def test_with_a_limit_no_more_is_held_than_that_and_what_is_being_read() -> None:
@@ -224,7 +224,7 @@ def test_verdicts_are_in_the_order_of_their_positions_whatever_file_they_are_in(
         assert [(row["partition"], row["offset"]) for row in rows] == where[:limit]
 
 
-def test_the_first_verdicts_of_many_are_told_without_holding_the_others(place: Place) -> None:
+def test_the_first_verdicts_of_many_are_listed_without_holding_the_others(place: Place) -> None:
     place.judge([judged("t", 0, offset) for offset in reversed(range(ROWS))])
 
     def look() -> list[int]:
@@ -273,29 +273,29 @@ def test_rejected_records_are_in_order_and_those_of_a_batch_or_reason_are_found(
     }  # fmt: skip
 
 
-def test_the_first_rejected_records_of_many_are_told_without_holding_the_others(
+def test_the_first_rejected_records_of_many_are_listed_without_holding_the_others(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.add([refused(offset, value=b"v" * 300) for offset in range(ROWS)])
-    told: list[str] = []
+    printed: list[str] = []
 
-    used = own_memory(lambda: told.append(run(capsys, monkeypatch, "quarantine", "things", "--limit", "2")))
+    used = own_memory(lambda: printed.append(run(capsys, monkeypatch, "quarantine", "things", "--limit", "2")))
 
-    assert "t-0@1" in told[-1]
-    assert "t-0@2" not in told[-1]
+    assert "t-0@1" in printed[-1]
+    assert "t-0@2" not in printed[-1]
     assert used < MANY
 
 
 # Changes
 
 
-def test_changes_are_counted_and_only_the_first_are_told(place: Place) -> None:
+def test_changes_are_counted_and_only_the_first_are_listed(place: Place) -> None:
     place.add([live(number) for number in range(ROWS)])
 
     found = changes_of(place.lake, place.dataset, None, 3)
 
     assert found.count == ROWS
-    assert [one["row"]["id"] for one in found.rows] == ["id-0", "id-1", "id-2"]
+    assert [row["row"]["id"] for row in found.rows] == ["id-0", "id-1", "id-2"]
     assert len(changes_of(place.lake, place.dataset).rows) == ROWS
     assert own_memory(lambda: changes_of(place.lake, place.dataset, None, 50)) < MANY
 
@@ -309,8 +309,8 @@ def test_changes_as_json_are_read_as_they_are_printed(
 
     expected = changes_of(place.lake, place.dataset)
     assert expected.until
-    told = {"since": None, "until": expected.until.plain(), "rows": expected.rows}
-    assert out == json.dumps(told, indent=2) + "\n"
+    document = {"since": None, "until": expected.until.plain(), "rows": expected.rows}
+    assert out == json.dumps(document, indent=2) + "\n"
     assert own_memory(lambda: all(difference(place.lake, place.dataset).rows())) < MANY
 
 

@@ -215,7 +215,7 @@ def test_a_check_tells_no_value_of_a_masked_column(
     assert ("Ann" in outcome.observed + outcome.detail, bool(outcome.detail)) == (False, bool(detail))
 
 
-def test_an_error_of_a_check_of_a_masked_column_is_not_told() -> None:
+def test_an_error_of_a_check_of_a_masked_column_is_not_shown() -> None:
     from onefold.quality.expectations import expect
 
     wanted = [("expect_column_max_to_be_between", {"column": "owner2", "max_value": 1})]

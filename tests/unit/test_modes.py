@@ -71,9 +71,9 @@ def test_nothing_is_compared_with_a_mode_outside_its_home() -> None:
     for file in elsewhere():
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Compare):
-                literals = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
+                literals = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
                 of_step = ast.unparse(node) == "name == 'upsert'"  # the step of this name
-                if any(isinstance(one, str) and one in WORDS for one in literals) and not of_step:
+                if any(isinstance(literal, str) and literal in WORDS for literal in literals) and not of_step:
                     found.append(f"{file.relative_to(SOURCE)}: {ast.unparse(node)}")
     assert found == []
 

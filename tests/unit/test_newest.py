@@ -53,7 +53,7 @@ def test_the_headers_of_the_newest_segment_tell_who_wrote_it(look: Callable[...,
         RecordBatch("t", 0, 6, producer=8, epoch=0, transactional=True, control=True, newest=STAMP),
     )
     assert facts.batches_unseen == ""
-    found = {one.rule: one.finding.found for one in diagnose(facts).findings}
+    found = {finding.rule: finding.finding.found for finding in diagnose(facts).findings}
     assert "1 of 3 record batches" in found["idempotence"]
     assert not {"unseen_batches", "undecided_transactions"} & set(found)
 
@@ -61,21 +61,21 @@ def test_the_headers_of_the_newest_segment_tell_who_wrote_it(look: Callable[...,
 def test_before_anything_is_landed_it_is_unknown_and_says_so(lake: Lake, things: Dataset) -> None:
     facts = gather(lake, things)
     assert (facts.record_batches, facts.batches_unseen) == (None, "no segment has been landed yet")
-    [unknown] = [one.finding for one in diagnose(facts).findings if one.rule == "unseen_batches"]
+    [unknown] = [finding.finding for finding in diagnose(facts).findings if finding.rule == "unseen_batches"]
     assert unknown.why == "Only the headers of record batches tell of every producer: no segment has been landed yet."
 
 
-def test_the_partitions_and_bytes_that_are_looked_at_are_bounded_and_what_is_left_out_is_told(
+def test_the_partitions_and_bytes_that_are_looked_at_are_bounded_and_what_is_left_out_is_reported(
     look: Callable[..., Facts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = [values(0, "a")]
     monkeypatch.setattr(landed_segments, "PARTITIONS", 2)
     facts = look(*((number, 0, batch) for number in range(3)))
-    assert {one.partition for one in facts.record_batches or ()} == {0, 1}
+    assert {batch.partition for batch in facts.record_batches or ()} == {0, 1}
     assert facts.batches_unseen == "only 2 of 3 partitions were looked at"
     monkeypatch.setattr(landed_segments, "BYTES", 2 * len(batch[0]) - 1)
     facts = look((3, 0, batch))
-    assert {one.partition for one in facts.record_batches or ()} == {0}
+    assert {batch.partition for batch in facts.record_batches or ()} == {0}
 
 
 def test_what_the_dataset_has_read_in_another_layout_before_is_not_looked_at(
@@ -86,7 +86,7 @@ def test_what_the_dataset_has_read_in_another_layout_before_is_not_looked_at(
     before = dataset("things")
     land_batch(lake, before, plan_batch(lake, before, export=str(tmp_path / "exports")).batch)
     facts = look((0, 0, [values(0, "a")]))
-    assert [one.offset for one in facts.record_batches or ()] == [0]
+    assert [batch.offset for batch in facts.record_batches or ()] == [0]
 
 
 def test_landed_bytes_that_are_gone_are_not_looked_at(look: Callable[..., Facts], lake: Lake, things: Dataset) -> None:
@@ -103,5 +103,5 @@ def test_an_old_message_has_no_producer_and_what_is_torn_is_left_out() -> None:
     old = struct.pack(">qi", 3, len(body)) + body
     whole = values(4, "a", producer=7, epoch=0, sequence=0)
     found = list(headers_of(old + whole + values(5, "b")[:-1]))
-    assert [(one.base, one.end, one.producer, one.records) for one in found] == [(3, 4, -1, 1), (4, 5, 7, 1)]
+    assert [(batch.base, batch.end, batch.producer, batch.records) for batch in found] == [(3, 4, -1, 1), (4, 5, 7, 1)]
     assert list(headers_of(b"\0" * 200)) == []

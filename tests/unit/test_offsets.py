@@ -20,7 +20,7 @@ def offsets(ranges: list[Range]) -> set[int]:
 
 def canonical(ranges: list[Range]) -> bool:
     """Sorted, none empty, none touching the next."""
-    ends = [edge for one in ranges for edge in one]
+    ends = [edge for range_ in ranges for edge in range_]
     return all(low < high for low, high in pairwise(ends))
 
 
@@ -88,39 +88,39 @@ def by_offset(present: Present) -> dict[int, str]:
 
 
 @given(PRESENTS, PRESENTS)
-def test_an_offset_is_landed_or_a_hole_and_landed_wins(one: Present, other: Present) -> None:
-    both = one.with_(other)
-    assert by_offset(both).keys() == by_offset(one).keys() | by_offset(other).keys()
-    assert offsets(both.present) == offsets(one.present) | offsets(other.present)
+def test_an_offset_is_landed_or_a_hole_and_landed_wins(first: Present, other: Present) -> None:
+    both = first.with_(other)
+    assert by_offset(both).keys() == by_offset(first).keys() | by_offset(other).keys()
+    assert offsets(both.present) == offsets(first.present) | offsets(other.present)
     holes = [(start, end) for start, end, _ in both.holes]
-    assert offsets(both.landed) == offsets(one.landed) | offsets(other.landed)
+    assert offsets(both.landed) == offsets(first.landed) | offsets(other.landed)
     assert not offsets(both.uncovered) & offsets(both.present)
     assert not offsets(holes) & offsets(both.landed)
     assert size(holes) == len(offsets(holes)), "no offset is two holes"
     assert offsets(both.covered) == by_offset(both).keys() - offsets(both.uncovered)
     for offset, kind in by_offset(both).items():
-        assert kind in {by_offset(one).get(offset), by_offset(other).get(offset)}
+        assert kind in {by_offset(first).get(offset), by_offset(other).get(offset)}
 
 
 @given(COVERAGES, COVERAGES)
-def test_coverage_is_commutative(one: Coverage, other: Coverage) -> None:
-    assert meaning(one.with_(other)) == meaning(other.with_(one))
+def test_coverage_is_commutative(first: Coverage, other: Coverage) -> None:
+    assert meaning(first.with_(other)) == meaning(other.with_(first))
 
 
 @given(COVERAGES, COVERAGES, COVERAGES)
-def test_coverage_is_associative(one: Coverage, other: Coverage, third: Coverage) -> None:
-    assert meaning(one.with_(other).with_(third)) == meaning(one.with_(other.with_(third)))
+def test_coverage_is_associative(first: Coverage, other: Coverage, third: Coverage) -> None:
+    assert meaning(first.with_(other).with_(third)) == meaning(first.with_(other.with_(third)))
 
 
 @given(COVERAGES, COVERAGES)
-def test_coverage_is_idempotent(one: Coverage, other: Coverage) -> None:
-    assert meaning(one.with_(one)) == meaning(one)
-    assert meaning(one.with_(other).with_(other)) == meaning(one.with_(other))
-    assert one.with_(other).with_(other) == one.with_(other), "byte for byte: commit records are compared"
+def test_coverage_is_idempotent(first: Coverage, other: Coverage) -> None:
+    assert meaning(first.with_(first)) == meaning(first)
+    assert meaning(first.with_(other).with_(other)) == meaning(first.with_(other))
+    assert first.with_(other).with_(other) == first.with_(other), "byte for byte: commit records are compared"
 
 
 def meaning(coverage: Coverage) -> tuple[dict[str, dict[int, str]], dict[str, set[int]]]:
-    return {key: by_offset(one) for key, one in coverage.partitions.items()}, used_lines(coverage)
+    return {key: by_offset(present) for key, present in coverage.partitions.items()}, used_lines(coverage)
 
 
 def used_lines(coverage: Coverage) -> dict[str, set[int]]:
@@ -128,22 +128,22 @@ def used_lines(coverage: Coverage) -> dict[str, set[int]]:
 
 
 @given(COVERAGES, COVERAGES)
-def test_a_line_of_an_object_is_covered_where_either_covers_it(one: Coverage, other: Coverage) -> None:
-    mine, theirs = used_lines(one), used_lines(other)
+def test_a_line_of_an_object_is_covered_where_either_covers_it(first: Coverage, other: Coverage) -> None:
+    mine, theirs = used_lines(first), used_lines(other)
     wanted = {digest: mine.get(digest, set()) | theirs.get(digest, set()) for digest in mine.keys() | theirs.keys()}
-    assert used_lines(one.with_(other)) == wanted
+    assert used_lines(first.with_(other)) == wanted
 
 
 @given(COVERAGES)
-def test_a_coverage_is_read_back_from_its_json(one: Coverage) -> None:
-    assert Coverage.model_validate_json(one.model_dump_json()) == one
+def test_a_coverage_is_read_back_from_its_json(coverage: Coverage) -> None:
+    assert Coverage.model_validate_json(coverage.model_dump_json()) == coverage
 
 
 def test_a_partition_is_read_back_from_its_key() -> None:
-    one = TopicPartition(cluster="prod", topic="payments.entries", incarnation=2, partition=17)
-    assert one.key == "prod/payments.entries/2/17"
-    assert TopicPartition.of(one.key) == one
-    odd = one.model_copy(update={"topic": "a/b//3/"})  # no broker has it, but a line of an export may say it
+    partition = TopicPartition(cluster="prod", topic="payments.entries", incarnation=2, partition=17)
+    assert partition.key == "prod/payments.entries/2/17"
+    assert TopicPartition.of(partition.key) == partition
+    odd = partition.model_copy(update={"topic": "a/b//3/"})  # no broker has it, but a line of an export may say it
     assert TopicPartition.of(odd.key) == odd
 
 

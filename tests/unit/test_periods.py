@@ -29,7 +29,7 @@ def test_few_periods_are_named_and_one_is_not_a_literal_in_the_place_of_its_colu
     )
 
 
-def test_of_many_the_first_and_the_last_are_named_and_years_beyond_9999_beside_them(
+def test_many_periods_are_read_by_their_first_and_last_and_years_beyond_9999_by_name(
     dataset: Callable[..., Dataset],
 ) -> None:
     hours = [
@@ -38,6 +38,6 @@ def test_of_many_the_first_and_the_last_are_named_and_years_beyond_9999_beside_t
     first, last = f"TIMESTAMP '{hours[0]}'", f"TIMESTAMP '{hours[-1]}'"
     assert in_periods(hourly(dataset), hours) == f"(_within BETWEEN {first} AND {last})"
     beyond = ["+10000-01-01 04:00:00", "-0044-03-15 00:00:00"]
-    named = " OR ".join(f"_within = TIMESTAMP '{one}'" for one in beyond)
+    named = " OR ".join(f"_within = TIMESTAMP '{instant}'" for instant in beyond)
     found = in_periods(hourly(dataset), [beyond[0], *hours, beyond[1]])
     assert found == f"(_within BETWEEN {first} AND {last} OR {named})"

@@ -56,7 +56,7 @@ def put(folder: Path, name: str, text: str = "{}\n", at: datetime = OLD) -> Path
 
 def names(plan: ObjectsPlan | RangesPlan) -> list[str]:
     assert isinstance(plan, ObjectsPlan)
-    return [one.name for one in plan.objects]
+    return [object_.name for object_ in plan.objects]
 
 
 def run(lake: Lake, dataset: Dataset, **more: Interval | str) -> list[str]:
@@ -117,13 +117,13 @@ def test_a_plan_whose_process_died_before_landing_is_made_again(
 
 def test_datasets_share_a_source_but_each_reads_all_of_it(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
     put(exports, "a.jsonl")
-    one, other = dataset("one"), dataset("other")
-    assert one.source_id == other.source_id
-    assert run(lake, one) == ["a.jsonl"]
+    things, other = dataset("one"), dataset("other")
+    assert things.source_id == other.source_id
+    assert run(lake, things) == ["a.jsonl"]
     batch = plan_batch(lake, other).batch
-    assert batch == plan_batch(lake, one, export=str(exports)).batch, "and so share the landing"
+    assert batch == plan_batch(lake, things, export=str(exports)).batch, "and so share the landing"
     assert run(lake, other) == ["a.jsonl"]
-    assert [run(lake, one), run(lake, other)] == [[], []]
+    assert [run(lake, things), run(lake, other)] == [[], []]
 
 
 def test_datasets_of_different_schedules_each_read_all(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
@@ -245,7 +245,7 @@ def test_values_whose_companions_come_later_are_landed_with_them_again(
     first = manifest_of(lake, made, land(lake, made))
     put(exports, "t+0+0.keys.json", '"a"\n')
     second = manifest_of(lake, made, land(lake, made))
-    assert [one.name for one in second.objects] == ["t+0+0.json", "t+0+0.keys.json"]
+    assert [object_.name for object_ in second.objects] == ["t+0+0.json", "t+0+0.keys.json"]
     assert first.digests.keys() == second.digests.keys() == {"t+0+0.json"}
     assert first.digests != second.digests
     put(exports, "t+0+0.headers.json", '{"headers": []}\n')
@@ -268,7 +268,7 @@ def test_companions_without_their_values_are_named_and_wait(lake: Lake, exports:
     assert names(plan_batch(lake, made)) == ["t+0+5.json", "t+0+5.keys.json"]
 
 
-def test_objects_that_cannot_be_read_under_their_names_are_told_and_the_rest_is_planned(
+def test_objects_that_cannot_be_read_under_their_names_are_named_and_the_rest_is_planned(
     lake: Lake, exports: Path, dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(exports, "a.jsonl")
@@ -299,7 +299,7 @@ def test_objects_that_cannot_be_read_under_their_names_are_told_and_the_rest_is_
         ("/slash.jsonl", "begins with a slash"),
     ):
         assert re.search(re.escape(f"'{name}' (") + f"[^)]*{why}", left_out), left_out
-    assert [one.name for one in land_batch(lake, dataset(), plan.batch).objects] == names(plan)
+    assert [object_.name for object_ in land_batch(lake, dataset(), plan.batch).objects] == names(plan)
     for name in names(plan):
         (exports / name).unlink()
     with pytest.raises(NothingToReadError, match="objects that cannot be read are left out"):
@@ -363,10 +363,10 @@ def test_landing_copies_bytes_unchanged_below_a_manifest(lake: Lake, exports: Pa
     (exports / "we ird+na[m]e.jsonl").write_bytes(data)
     plan = plan_batch(lake, dataset(), export=str(exports))
     manifest = land_batch(lake, dataset(), plan.batch, "attempt")
-    [one] = manifest.objects
-    assert (one.name, one.size, one.sha256) == ("we ird+na[m]e.jsonl", len(data), sha256(data).hexdigest())
-    assert lake.storage.read(one.key) == data
-    assert "/attempt/" in one.key
+    [object_] = manifest.objects
+    assert (object_.name, object_.size, object_.sha256) == ("we ird+na[m]e.jsonl", len(data), sha256(data).hexdigest())
+    assert lake.storage.read(object_.key) == data
+    assert "/attempt/" in object_.key
     assert manifest_of(lake, dataset(), plan.batch) == manifest
 
 
@@ -388,7 +388,7 @@ def test_a_failed_landing_is_done_again_under_another_attempt(lake: Lake, export
         manifest_of(lake, dataset(), plan.batch)
     put(exports, "b.jsonl")
     manifest = land_batch(lake, dataset(), plan.batch)
-    assert {one.key.split("/")[4] for one in manifest.objects} == {manifest.attempt}
+    assert {object_.key.split("/")[4] for object_ in manifest.objects} == {manifest.attempt}
 
 
 @pytest.mark.parametrize("change", ["content", "size", "time"])
@@ -445,11 +445,15 @@ def test_many_objects_are_landed_in_the_plans_order(lake: Lake, exports: Path, d
     plan = plan_batch(lake, dataset(), export=str(exports))
     assert isinstance(plan, ObjectsPlan)
     manifest = land_batch(lake, dataset(), plan.batch)
-    assert [(one.name, one.size) for one in manifest.objects] == [(one.name, one.size) for one in plan.objects]
-    assert [one.key.rpartition("/")[2] for one in manifest.objects] == [f"{n:06d}-{n:02d}.jsonl" for n in range(40)]
+    assert [(object_.name, object_.size) for object_ in manifest.objects] == [
+        (object_.name, object_.size) for object_ in plan.objects
+    ]
+    assert [object_.key.rpartition("/")[2] for object_ in manifest.objects] == [
+        f"{n:06d}-{n:02d}.jsonl" for n in range(40)
+    ]
 
 
-def test_of_several_objects_that_changed_the_plans_first_is_told(
+def test_of_several_changed_objects_the_first_of_the_plan_is_named(
     lake: Lake, exports: Path, dataset: MakeDataset
 ) -> None:
     for number in range(40):

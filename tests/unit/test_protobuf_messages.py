@@ -180,7 +180,7 @@ EXACT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_each_type_is_read_exactly(name: str) -> None:
     given, said = EXACT[name]
     found = said_of(every(**given))
-    first, second = (json.dumps(one, sort_keys=True) for one in ({name: found[name] for name in said}, said))
+    first, second = (json.dumps(value, sort_keys=True) for value in ({name: found[name] for name in said}, said))
     assert first == second
 
 
@@ -197,7 +197,7 @@ def test_a_number_of_an_enum_without_a_name_is_no_text_and_no_number() -> None:
         assert said_of(data, {"size": parse_type(kind)}, schema) == {"size": said}
 
 
-def test_what_nobody_declared_is_named_and_not_read() -> None:
+def test_undeclared_fields_are_named_and_not_read() -> None:
     data = every(a_string="x", text="y", at={"seconds": 1}) + b"\xf2\x3f\x01z" + b"\x72\x02\xff\xfe"
     found = said_of(data, {"an_int32": parse_type("int")})
     assert found == {"an_int32": 0, "a_string": None, "text": None, "at": None, "1022": None}

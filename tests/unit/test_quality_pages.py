@@ -182,7 +182,7 @@ def test_a_batch_of_an_interval_with_a_fraction_of_a_second_is_led_to_and_shown(
     browser = client("accounts")
 
     for path in ("/", "/datasets/accounts"):
-        (there,) = {unescape(one) for one in re.findall(r'href="(/reports/[^"]*)"', browser.get(path).text)}
+        (there,) = {unescape(link) for link in re.findall(r'href="(/reports/[^"]*)"', browser.get(path).text)}
         assert "000.500000Z" in there
         assert "the report" in browser.get(there).text
 
@@ -458,8 +458,8 @@ def test_a_batch_that_is_red_again_under_a_decision_waits_for_another(lake: Lake
 def test_a_decision_of_a_kind_that_is_not_known_is_listed_and_settles_nothing(lake: Lake, client: Client) -> None:
     red(lake, "accounts", "export_a", written=NINE)
     keep(lake, "accounts")
-    told = b'{"kind": "bless", "batch": "export_a", "by": "mira", "reason": "why not", "at": "2026-03-09T10:00:00Z"}'
-    lake.storage.write(f"{lake_keys.decisions('accounts')}export_a/0001.json", told)
+    written = b'{"kind": "bless", "batch": "export_a", "by": "mira", "reason": "why not", "at": "2026-03-09T10:00:00Z"}'
+    lake.storage.write(f"{lake_keys.decisions('accounts')}export_a/0001.json", written)
 
     said = words(client("accounts").get("/datasets/accounts").text)
 
@@ -531,34 +531,34 @@ def test_an_invalid_dataset_file_costs_no_other_dataset_its_row(lake: Lake, clie
 
 
 def drop_the_zone(lake: Lake, key: str, name: str) -> None:
-    """Write a document with an instant of which nobody can tell where it lies."""
-    told = json.loads(lake.storage.read(key) or b"")
-    told[name] = "2026-03-09T09:00:00"
-    lake.storage.write(key, json.dumps(told).encode())
+    """Write a document with an instant without a zone: its place in time is unknown."""
+    document = json.loads(lake.storage.read(key) or b"")
+    document[name] = "2026-03-09T09:00:00"
+    lake.storage.write(key, json.dumps(document).encode())
 
 
 def test_an_instant_without_a_zone_is_damage_and_no_more(lake: Lake, client: Client) -> None:
-    for name in ("fine", "late", "told", "decided"):
+    for name in ("fine", "late", "undated", "decided"):
         report(lake, name, "export_a", None, status="red", checks=[CONFLICTS])
         keep(lake, name, freshness=7200.0)
     drop_the_zone(lake, lake_keys.history("late"), "written")
-    drop_the_zone(lake, lake_keys.report("told", "export_a", "json"), "written")
-    lake.storage.remove(lake_keys.history("told"))
+    drop_the_zone(lake, lake_keys.report("undated", "export_a", "json"), "written")
+    lake.storage.remove(lake_keys.history("undated"))
     decide(lake, Skip(dataset="decided", batch="export_a", number=1, by="mira", reason="", at=NINE))
     drop_the_zone(lake, f"{lake_keys.decisions('decided')}export_a/0001.json", "at")
-    browser = client("fine", "late", "told", "decided")
+    browser = client("fine", "late", "undated", "decided")
 
     page = browser.get("/").text
 
-    assert sorted(shown(page)) == ["decided", "fine", "late", "told"]
+    assert sorted(shown(page)) == ["decided", "fine", "late", "undated"]
     assert "3 red batches wait for a decision 1 report cannot be read" in words(page)
     assert "1 decision cannot be read" in words(page)
-    for name in ("fine", "late", "told", "decided"):
+    for name in ("fine", "late", "undated", "decided"):
         assert browser.get(f"/datasets/{name}").status_code == 200
 
 
 @pytest.mark.parametrize("place", ["onefold.ui.histories.gather", "onefold.ui.overview.status_of"])
-def test_what_nobody_thought_of_in_one_dataset_costs_no_other_its_row(
+def test_an_unforeseen_error_in_one_dataset_costs_no_other_its_row(
     lake: Lake, client: Client, monkeypatch: pytest.MonkeyPatch, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     ours = pkgutil.resolve_name(place)
@@ -654,7 +654,7 @@ def test_a_datasets_page_reads_the_reports_that_its_history_does_not_know(
     assert watched.reads == []
 
 
-# How a dataset stands
+# The status of a dataset
 
 
 def entry(hour: int, status: str = "published", **more: Any) -> Entry:
@@ -664,7 +664,7 @@ def entry(hour: int, status: str = "published", **more: Any) -> Entry:
 
 
 def history(*entries: Entry, **more: Any) -> History:
-    ordered = sorted(entries, key=lambda one: one.at, reverse=True)
+    ordered = sorted(entries, key=lambda item: item.at, reverse=True)
     return History(dataset="things", batches=len(entries), entries=ordered, **more)
 
 
@@ -762,7 +762,10 @@ def test_offsets_that_nothing_accounts_for_are_drawn_over_what_is_covered() -> N
     (line,) = lines_of(status_of(history(lost, coverage=[strip]), [], 0, NINE))
 
     assert line.unexplained == 20
-    assert [(one.kind, one.left, one.width) for one in line.pieces] == [("landed", 0, 1000), ("unexplained", 980, 20)]
+    assert [(piece.kind, piece.left, piece.width) for piece in line.pieces] == [
+        ("landed", 0, 1000),
+        ("unexplained", 980, 20),
+    ]
     mended = entry(0, missing=[("prod/t/1/0", 980, 1000)])
     (line,) = lines_of(status_of(history(mended, coverage=[strip]), [], 0, NINE))
     assert line.unexplained == 0

@@ -63,7 +63,7 @@ def test_airflows_connection_serves_the_command_line_too(
     assert registry_settings(Settings(), "registry_default") == expected
 
 
-def test_a_connection_that_nobody_described_is_said_with_where_to_put_it() -> None:
+def test_a_missing_connection_is_reported_with_the_places_to_describe_it() -> None:
     with pytest.raises(UsageError, match=r"'prod'.*\[registry\.prod\].*ONEFOLD_REGISTRY.*AIRFLOW_CONN_PROD"):
         registry_settings(Settings(), "prod")
 
@@ -170,7 +170,7 @@ def test_an_export_without_the_records_bytes_has_no_ids(dataset: Callable[..., D
             dataset(source=source, value={**AVRO, "format": given}, identity={"message_id": "id"})
 
 
-def test_a_file_that_names_an_unknown_key_of_a_registry_is_told_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_key_of_a_registry_is_reported_with_the_nearest_known_key(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(FILE.replace("connection", "conection"))
     with pytest.raises(InvalidDatasetError, match=r"orders\.yaml:5: value\.registry\.conection: .*'connection'"):

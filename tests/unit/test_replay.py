@@ -82,12 +82,15 @@ class Table:
         take_plan(lake, dataset.name, plan)
         objects = [
             LandedObject(
-                name=one.name, key=lake_keys.landed(plan.source, plan.batch, "cafe", one.name), size=3, sha256=one.name
+                name=object_.name,
+                key=lake_keys.landed(plan.source, plan.batch, "cafe", object_.name),
+                size=3,
+                sha256=object_.name,
             )
-            for one in pinned
+            for object_ in pinned
         ]
-        for one in objects:
-            lake.storage.write(one.key, b"{}\n")
+        for object_ in objects:
+            lake.storage.write(object_.key, b"{}\n")
         made = Manifest(
             batch=plan.batch, source=plan.source, attempt="cafe", objects=objects, layout=dataset.source.layout
         )
@@ -113,8 +116,8 @@ class Table:
         )  # fmt: skip
         self.lake.put_first(lake_keys.record(self.dataset, name), commit)
         rows = [
-            one | {"_quarantine": one["_quarantine"] | {"batch": one["_quarantine"]["batch"] or self.origin}}
-            for one in entries
+            item | {"_quarantine": item["_quarantine"] | {"batch": item["_quarantine"]["batch"] or self.origin}}
+            for item in entries
         ]
         self.table.overwrite(pa.Table.from_pylist(rows, STATE), snapshot_properties={RECORD_PROPERTY: name})
         self.records.append(name)
@@ -134,7 +137,7 @@ def inexact(lake: Lake, dataset: MakeDataset) -> Table:
 
 
 def ranges(plan: ReplayPlan) -> list[tuple[str, int, int]]:
-    return [(one.topic_partition.key, one.start, one.end) for one in plan.ranges]
+    return [(range_.topic_partition.key, range_.start, range_.end) for range_ in plan.ranges]
 
 
 # Which records
@@ -178,8 +181,8 @@ def test_positions_restrict_it_and_what_is_not_in_quarantine_is_not_named(exact:
 
 def in_log(offset: int, cluster: str, incarnation: int) -> dict[str, Any]:
     """A quarantined record of another log of the same topic and partition."""
-    one = entry(offset)
-    return one | {"_order_cluster": cluster, "_order_incarnation": incarnation}
+    row = entry(offset)
+    return row | {"_order_cluster": cluster, "_order_incarnation": incarnation}
 
 
 @pytest.fixture
@@ -197,12 +200,12 @@ def test_a_position_may_name_its_cluster_and_incarnation(several_logs: Table) ->
     assert ranges(several_logs.plan(None, position_of("c/t/2/0/3")).plan) == [("c/t/2/0", 3, 4)]
 
 
-def test_what_is_quarantined_of_one_log_is_not_told_of_another(several_logs: Table) -> None:
-    told = {
+def test_what_is_quarantined_of_one_log_is_not_reported_of_another(several_logs: Table) -> None:
+    quarantined = {
         (row["cluster"], row["incarnation"]): row["quarantined"]
         for row in offsets_of(several_logs.lake, several_logs.dataset)
     }
-    assert told == {("c", 1): [[3, 4]], ("c", 2): [[3, 5]], ("d", 1): [[3, 4]]}
+    assert quarantined == {("c", 1): [[3, 4]], ("c", 2): [[3, 5]], ("d", 1): [[3, 4]]}
 
 
 def test_what_is_erased_by_its_place_is_one_record_or_none(several_logs: Table) -> None:
@@ -257,7 +260,7 @@ def test_bytes_that_were_cleared_cannot_be_replayed(exact: Table) -> None:
 # Once
 
 
-def test_the_batch_is_told_by_what_is_replayed_and_by_which_code(exact: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_batch_depends_on_what_is_replayed_and_by_which_code(exact: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     exact.publish([entry(3), entry(4)])
     plan = exact.plan().plan
     assert plan.batch == exact.plan().plan.batch
@@ -281,7 +284,7 @@ def test_it_is_recorded_once_and_lands_no_bytes(exact: Table) -> None:
     assert find_plan(exact.lake, exact.dataset, plan.batch) == plan
     [object_] = manifest_of(exact.lake, exact.dataset, plan.batch).objects
     assert object_.name == "0.jsonl"
-    assert [one.batch for one in unfinished(exact.lake, exact.dataset)] == [plan.batch], "any run carries it out"
+    assert [plan.batch for plan in unfinished(exact.lake, exact.dataset)] == [plan.batch], "any run carries it out"
 
 
 def test_a_dry_run_writes_nothing(exact: Table) -> None:
@@ -318,7 +321,7 @@ def test_what_this_code_has_rejected_again_is_not_tried_again(exact: Table, monk
 # Decisions
 
 
-def test_a_replay_stands_and_waives_nothing(lake: Lake) -> None:
+def test_a_replay_is_in_force_and_waives_nothing(lake: Lake) -> None:
     made = Replay(dataset="d", batch="r", number=1, by="mia", reason="", at=NOON, origin="b", records=2)
     red = CheckResult(id="duplicate_rate", title="duplicate rate", by="spark", status="failed", observed="0.5")
     assert standing([made]) == made
@@ -347,12 +350,12 @@ def test_it_is_listed_as_waiting_until_its_batch_is_published(exact: Table) -> N
     )
     record(exact.lake, later)
 
-    def told() -> dict[str, str]:
-        return {one["decision"]: one["state"] for one in decisions_of(exact.lake, exact.dataset)}
+    def states() -> dict[str, str]:
+        return {decision["decision"]: decision["state"] for decision in decisions_of(exact.lake, exact.dataset)}
 
-    assert told() == {"replay": "waiting", "release": "waiting"}
+    assert states() == {"replay": "waiting", "release": "waiting"}
     exact.publish([], plan.batch, exact.origin)
-    assert told()["replay"] == "published"
+    assert states()["replay"] == "published"
 
 
 def test_discarded_and_asked_again_it_is_the_same_decision(exact: Table) -> None:
@@ -382,7 +385,7 @@ def test_batches_tell_what_it_replays_and_other_datasets_of_the_source_do_not_se
     }
     other = dataset("others")
     assert other.source_id == exact.dataset.source_id
-    assert plan.batch not in {one["batch"] for one in batches_of(exact.lake, other)}
+    assert plan.batch not in {batch["batch"] for batch in batches_of(exact.lake, other)}
 
 
 # The landing
@@ -393,7 +396,7 @@ def test_landed_bytes_stay_while_a_replay_under_way_needs_them(exact: Table) -> 
     source = exact.dataset.source_id
 
     def clearable() -> list[str]:
-        return [one.batch for one in old_landings(exact.lake, source, [exact.dataset], timedelta(0))]
+        return [landing.batch for landing in old_landings(exact.lake, source, [exact.dataset], timedelta(0))]
 
     assert clearable() == [exact.origin]
     plan = exact.plan().plan
@@ -403,12 +406,14 @@ def test_landed_bytes_stay_while_a_replay_under_way_needs_them(exact: Table) -> 
     assert clearable() == [exact.origin], "and a replay has none of its own"
 
 
-def test_a_replays_landing_serves_nobody_else(lake: Lake) -> None:
+def test_the_landing_of_a_replay_is_used_by_no_other_batch(lake: Lake) -> None:
     """Its ranges are of objects that the batch it replays has landed, and that may be cleared."""
-    one = OffsetRange(topic_partition=TopicPartition.of(KEY), start=3, end=5)
-    made = Manifest(batch="r", source="s", attempt="a", objects=[], ranges=[one], replays=Replays(batch="b", records=2))
+    range_ = OffsetRange(topic_partition=TopicPartition.of(KEY), start=3, end=5)
+    made = Manifest(
+        batch="r", source="s", attempt="a", objects=[], ranges=[range_], replays=Replays(batch="b", records=2)
+    )
     lake.put_first(lake_keys.manifest("s", "r"), made)
-    gone = [Hole(topic_partition=one.topic_partition, start=3, end=5, kind="retention")]
+    gone = [Hole(topic_partition=range_.topic_partition, start=3, end=5, kind="retention")]
     assert find_earlier_landings(lake, "s", gone) == ([], gone)
 
 
@@ -416,8 +421,8 @@ def test_companions_of_the_objects_it_reads_come_along(lake: Lake, dataset: Make
     made = dataset(**CONNECT)
     names = {"t+0+0.json": "values", "t+0+0.keys.json": "keys", "t+0+9.json": "values", "t+0+9.headers.json": "headers"}
     objects = [LandedObject(name=name, key=name, size=1, sha256=name, role=role) for name, role in names.items()]
-    for one in objects:
-        lake.storage.write(one.key, b"x")
+    for object_ in objects:
+        lake.storage.write(object_.key, b"x")
     source = made.source_id
     landed = Manifest(batch="b", source=source, attempt="a", objects=objects, layout=made.source.layout)
     lake.put_first(lake_keys.manifest(source, "b"), landed)
@@ -426,7 +431,7 @@ def test_companions_of_the_objects_it_reads_come_along(lake: Lake, dataset: Make
     )
     put_plan(lake, plan)
     manifest = land_batch(lake, made, plan.batch)
-    assert [one.name for one in manifest.objects] == ["t+0+0.json", "t+0+0.keys.json"]
+    assert [object_.name for object_ in manifest.objects] == ["t+0+0.json", "t+0+0.keys.json"]
     assert manifest.landing == plan.landing == "b"
     assert land_batch(lake, made, plan.batch) == manifest
     assert taken_plans(lake, made.name) == [plan]
@@ -518,7 +523,7 @@ class Lines:
             held = {(name, line) for name, line in held & self.quarantine if line in lines}
         if not held:
             return
-        refused = {one for one in held if self.needs[one] > decoder}
+        refused = {place for place in held if self.needs[place] > decoder}
         ranges = {name: ranges_of(held, name) for name in {name for name, _ in held}}
         objects = [OBJECTS[name] for name in sorted(ranges)]
         manifest = (
@@ -539,7 +544,7 @@ class Lines:
 
 
 def ranges_of(places: set[tuple[str, int]], name: str) -> list[tuple[int, int]]:
-    return merged((line, line + 1) for one, line in places if one == name)
+    return merged((line, line + 1) for object_, line in places if object_ == name)
 
 
 def inside(line: int, ranges: list[tuple[int, int]]) -> bool:
@@ -556,9 +561,9 @@ def test_a_line_has_its_effect_once_as_soon_as_some_batch_or_replay_can_read_it(
     waiting: set[tuple[str, int]] = set()  # of what a batch has brought, the lines that could never be read
     for what, names, decoder, lines in steps:
         table.step(what, names, decoder, lines)
-        brought = set(needs) if what == "batch" else {one for one in waiting if one[1] in lines}
-        offered = {one for one in brought if one[0] in names}
-        wanted |= {one for one in offered if needs[one] <= decoder}
+        brought = set(needs) if what == "batch" else {place for place in waiting if place[1] in lines}
+        offered = {place for place in brought if place[0] in names}
+        wanted |= {place for place in offered if needs[place] <= decoder}
         waiting = (waiting | offered) - wanted
     assert table.effects == Counter(dict.fromkeys(wanted, 1))
     assert waiting <= table.quarantine
@@ -574,8 +579,8 @@ def command(exact: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
     def onefold(*words: str) -> tuple[Any, str]:
         app(["replay", "things", "--batch", exact.origin, "--json", *words], standalone_mode=False)
-        told = capsys.readouterr()
-        return json.loads(told.out), " ".join(told.err.split())
+        printed = capsys.readouterr()
+        return json.loads(printed.out), " ".join(printed.err.split())
 
     return onefold
 
@@ -593,6 +598,6 @@ def test_the_command_says_what_it_would_replay_and_writes_nothing(exact: Table, 
 
 def test_the_command_with_nothing_to_do_says_so(exact: Table, command: Callable[..., Any]) -> None:
     exact.publish([entry(3)])
-    told, notes = command("--position", "t/0/4")
-    assert told == {"batch": None, "state": "nothing", "replays": exact.origin, "records": 0}
+    row, notes = command("--position", "t/0/4")
+    assert row == {"batch": None, "state": "nothing", "replays": exact.origin, "records": 0}
     assert "nothing of batch" in notes

@@ -328,7 +328,7 @@ def test_duplicates_are_counted_by_reason_the_most_frequent_first() -> None:
     reasons = text[text.index("Duplicates by reason") :]
     assert reasons.index("position 21") < reasons.index("message_id 4")
     assert "16 of them are at positions that the table had processed before" in reasons
-    assert "Why there are duplicates" not in text  # nobody looked
+    assert "Why there are duplicates" not in text  # producers are unknown
 
 
 def test_duplicates_name_their_cause_its_evidence_and_the_setting_that_prevents_it() -> None:
@@ -390,10 +390,10 @@ def test_jepsens_words_stand_where_the_documentation_has_them() -> None:
     assert {kind for kind, page in pages.items() if "lost write" in page} == fits["lost write"] == set(LOST)
     assert "unexplained" in here["lost write"]
     assert "lost write" in said(red(accounts=[account(0, 0, 10, 9, unexplained=[(1, 2)])]))
-    told = Producers(sessions=1, outcomes={"accepted": 1, "repeat": 1}, missing=0, listed=[])
+    producers = Producers(sessions=1, outcomes={"accepted": 1, "repeat": 1}, missing=0, listed=[])
     assert "overtaken" in here["nonmonotonic send"]
-    assert 'overtaken, in Jepsen&#39;s words a nonmonotonic send">repeat' in render(published(producers=told))
-    causes = {one.jepsen for one in vars(report_causes).values() if isinstance(one, Cause)}
+    assert 'overtaken, in Jepsen&#39;s words a nonmonotonic send">repeat' in render(published(producers=producers))
+    causes = {cause.jepsen for cause in vars(report_causes).values() if isinstance(cause, Cause)}
     assert causes - {""} == {"duplicate"} <= here.keys()
     silent = {word for word, text in here.items() if text.startswith(("cannot happen", "no word of its own"))}
     assert here.keys() == silent | {"duplicate", "inconsistent offsets", "lost write", "nonmonotonic send"}
@@ -429,7 +429,7 @@ def test_records_that_no_verdict_accounts_for_break_the_batchs_equation() -> Non
     assert "landed 80 = Σ verdicts 80 holds" in said(published(counts={"applied": {"insert": 80}}))
 
 
-def test_what_waited_in_the_table_is_counted_beside_what_landed() -> None:
+def test_what_waited_in_the_table_is_counted_next_to_what_landed() -> None:
     chain = {"counts": {"applied": {"insert": 81, "update": 1}}}
     woken = said(published(**chain, woken=2, held=5))
     assert "landed and woken 82 = Σ verdicts 82 holds" in woken
@@ -500,7 +500,7 @@ def test_a_conflict_shows_both_records_and_marks_what_differs() -> None:
     assert "Other record of the batch wins" in said(published(examples={"conflicts": [CONFLICT]}))
 
 
-def test_a_stored_conflict_that_the_record_won_says_which_stands() -> None:
+def test_a_stored_conflict_says_which_record_wins() -> None:
     won, lost = (
         said(red(examples={"conflicts": [CONFLICT | {"scope": "stored", "won": won}]})) for won in (True, False)
     )
@@ -572,7 +572,7 @@ def test_long_lists_are_folded_and_lose_nothing() -> None:
     objects = [LandedLine(name=f"part-{number:04}", size=1, records=1) for number in range(1000)]
     text = said(published(objects=objects))
     assert "988 more of 1 000 objects" in text
-    assert all(one.name in text for one in objects)
+    assert all(object_.name in text for object_ in objects)
 
 
 def test_a_batch_without_records_says_none() -> None:
@@ -676,9 +676,9 @@ def test_each_generation_keeps_its_report_and_an_erasure_empties_all(
     report_batch(lake, first, plan.batch)
     before = lake.storage.read(keys[0])
     report_batch(lake, rebuilt, plan.batch)
-    kept, anew, newest = (lake.storage.read(key) for key in keys)
+    kept, rewritten, newest = (lake.storage.read(key) for key in keys)
     assert before == kept
-    assert kept != anew == newest
+    assert kept != rewritten == newest
     for key in keys:
         shown = published(examples={"failing_keys": [{"id": "zebra-1"}]})
         lake.put(key, shown)
@@ -686,7 +686,7 @@ def test_each_generation_keeps_its_report_and_an_erasure_empties_all(
         assert b"zebra-1" in render(shown).encode()
     assert remove_samples(lake, first) == 3
     assert not [info.key for info in lake.storage.list("") if b"zebra-1" in (lake.storage.read(info.key) or b"")]
-    assert [one and one.examples for one in (lake.get(key, Report) for key in keys)] == [{}] * 3
+    assert [report and report.examples for report in (lake.get(key, Report) for key in keys)] == [{}] * 3
 
 
 def test_s6_a_page_has_no_more_rows_than_a_limit_and_says_so() -> None:

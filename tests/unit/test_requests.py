@@ -50,7 +50,7 @@ def judge(lake: Lake, dataset: Dataset, batch: str, *, green: bool, skippable: b
     lake.put(lake_keys.attempt(dataset, batch, "cafe", "gate"), result)
 
 
-def test_what_was_shown_is_recorded_once_and_by_whoever_approved(lake: Lake, dataset: Dataset) -> None:
+def test_what_was_shown_is_recorded_once_under_the_name_of_the_approver(lake: Lake, dataset: Dataset) -> None:
     batch = landed(lake, dataset)
     request = Request(batch=batch, decision="skip", reason="test data")
     made = foresee(lake, dataset, request, "not approved yet")
@@ -65,7 +65,7 @@ def test_what_was_shown_is_recorded_once_and_by_whoever_approved(lake: Lake, dat
     assert log_of(lake, dataset.name, batch) == [decided]
 
 
-def test_what_somebody_else_decided_meanwhile_stands(lake: Lake, dataset: Dataset) -> None:
+def test_a_decision_made_meanwhile_is_kept(lake: Lake, dataset: Dataset) -> None:
     batch = landed(lake, dataset)
     request = Request(batch=batch, decision="discard", reason="a bad export")
     record(lake, Skip(dataset=dataset.name, batch=batch, number=1, by="noa", reason="no", at=NOON))
@@ -159,7 +159,7 @@ def test_red_batches_wait_at_once_and_unfinished_ones_after_a_while(lake: Lake, 
         ["duplicate rate: found 0.5, wanted at most 0.4 [duplicate_rate]"],
     )
     assert "is red and undecided since 2026-03-09 12:00 UTC" in waits.sentence
-    old = {one.batch: one for one in stuck_batches(lake, dataset, timedelta(0))}
+    old = {batch.batch: batch for batch in stuck_batches(lake, dataset, timedelta(0))}
     assert sorted(old) == sorted([red, green, begun])
     assert "is unfinished since" in old[green].sentence
 
@@ -172,13 +172,11 @@ def test_what_has_no_records_of_its_own_is_not_advised_to_be_skipped(lake: Lake,
         [waits] = stuck_batches(lake, dataset, timedelta(days=1))
         gate = judged(lake, dataset, batch)
         assert gate
-        advised += ["onefold skip" in one for one in (waits.sentence, str(gate.error(dataset.name, "here")))]
+        advised += ["onefold skip" in sentence for sentence in (waits.sentence, str(gate.error(dataset.name, "here")))]
     assert advised == [True, True, False, False]
 
 
-def test_a_red_batch_that_was_decided_waits_for_nobody_until_it_is_left_unfinished(
-    lake: Lake, dataset: Dataset
-) -> None:
+def test_a_decided_red_batch_is_not_stuck_until_it_is_left_unfinished(lake: Lake, dataset: Dataset) -> None:
     batch = landed(lake, dataset)
     judge(lake, dataset, batch, green=False)
     record(lake, Skip(dataset=dataset.name, batch=batch, number=1, by="mia", reason="test data", at=NOON))

@@ -187,7 +187,7 @@ def test_skip_and_discard_decide_it_and_a_release_needs_a_new_judgement(
 def test_it_is_taken_up_in_airflow_as_it_was_shown(lake: Lake, dataset: Dataset, batch: str) -> None:
     overrule_decisions(lake, rollback(dataset, batch))
     request = Request(batch=batch, decision="again", reason="mended")
-    shown = foresee(lake, dataset, request, "nobody yet")
+    shown = foresee(lake, dataset, request, "not approved yet")
     assert shown
     made = carry(lake, dataset, request, "ada", Shown(batch=batch, number=shown.number))
     assert (made.kind, made.who.name) == ("again", "ada")

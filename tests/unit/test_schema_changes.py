@@ -65,20 +65,18 @@ def shape(changed: dict[str, str | None], renamed: dict[str, list[str]] | None =
 
 @pytest.mark.parametrize("case", IN_PLACE)
 def test_compatible_changes_are_made_in_place(case: str) -> None:
-    changed, renamed, told = IN_PLACE[case]
-    assert [one.sentence for one in field_changes(shape({}), shape(changed, renamed), {})] == [told]
+    changed, renamed, expected = IN_PLACE[case]
+    assert [change.sentence for change in field_changes(shape({}), shape(changed, renamed), {})] == [expected]
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_other_changes_say_what_stands_against_them(
-    lake: Lake, dataset: MakeDataset, tmp_path: Path, case: str
-) -> None:
-    changed, renamed, told = REFUSED[case]
+def test_other_changes_are_refused_with_the_reason(lake: Lake, dataset: MakeDataset, tmp_path: Path, case: str) -> None:
+    changed, renamed, expected = REFUSED[case]
     fix_generation(lake, dataset(value={"fields": BEGAN}))
     now = dataset(value={"fields": shape(changed).fields, "renamed": renamed})
     lines = {"": 7, **{name: 8 + number for number, name in enumerate(now.fields)}}
     now = settle(lake, now.read_from("datasets/things.yaml", lines))
-    with pytest.raises(ChangedDatasetError, match=told) as raised:
+    with pytest.raises(ChangedDatasetError, match=expected) as raised:
         check_generation(lake, now)
     sentence = str(raised.value)
     field = raised.value.fields[0].split(": ")[1].split(" ")[0]
@@ -111,16 +109,16 @@ def test_a_field_is_what_it_was_first_through_all_its_names_and_types() -> None:
         Shape(fields={"number": "int", "note": "string?"}, renamed={"number": ["n"]}),
         Shape(fields={"count": "long?", "text": "string?"}, renamed={"count": ["n", "number"], "text": ["note"]}),
     ]
-    assert all(not one.problem for a, b in pairwise(shapes) for one in field_changes(a, b, {}))
+    assert all(not change.problem for a, b in pairwise(shapes) for change in field_changes(a, b, {}))
     found = origins_of(shapes)
-    assert {name: (one.name, str(one.kind), one.added) for name, one in found.items()} == {
+    assert {name: (origin.name, str(origin.kind), origin.added) for name, origin in found.items()} == {
         "count": ("n", "int", False),
         "text": ("note", "string?", True),
     }
     assert mark_of(found) == mark_of(origins_of(shapes[:2])), "a renamed field is the same one"
     assert mark_of(origins_of(shapes[:1])) == b""
     less = Shape(fields=shapes[2].fields, renamed={"count": ["number"], "text": ["note"]})
-    problems = [one.problem for one in field_changes(shapes[1], less, {})]
+    problems = [change.problem for change in field_changes(shapes[1], less, {})]
     assert problems == ["landed records have it as n; keep that in value.renamed", ""]
 
 
@@ -145,16 +143,16 @@ def test_whatever_is_changed_in_place_a_field_is_known_by_its_first_name_and_typ
             fields = {**fields, name: f"{kind}?"}
         elif step == "rename":
             new = f"r{number}"
-            fields = {new if one == name else one: text for one, text in fields.items()}
-            renamed = {one: some for one, some in renamed.items() if one != name} | {
+            fields = {new if field == name else field: text for field, text in fields.items()}
+            renamed = {field: some for field, some in renamed.items() if field != name} | {
                 new: [name, *renamed.get(name, [])]
             }
             first[new] = first.pop(name)
         shapes.append(Shape(fields=fields, renamed=renamed))
-    assert [one for two in pairwise(shapes) for one in field_changes(*two, {}) if one.problem] == []
-    assert [one for one in field_changes(shapes[0], shapes[-1], {}) if one.problem] == [], "all of it at once"
+    assert [change for two in pairwise(shapes) for change in field_changes(*two, {}) if change.problem] == []
+    assert [change for change in field_changes(shapes[0], shapes[-1], {}) if change.problem] == [], "all of it at once"
     found = origins_of(shapes)
-    assert {name: (one.name, str(one.kind), one.added) for name, one in found.items()} == first
+    assert {name: (origin.name, str(origin.kind), origin.added) for name, origin in found.items()} == first
 
 
 def of_fields(make: MakeDataset, **fields: str) -> Dataset:
@@ -172,18 +170,18 @@ def changed_to(lake: Lake, made: Dataset) -> Dataset:
 def test_the_generation_stays_and_remembers_each_shape(lake: Lake, dataset: MakeDataset) -> None:
     began = of_fields(dataset)
     fix_generation(lake, began)
-    one = changed_to(lake, of_fields(dataset, note="string?"))
+    first = changed_to(lake, of_fields(dataset, note="string?"))
     two = changed_to(lake, of_fields(dataset, note="string?", more="long?"))
-    assert began.generation == one.generation == two.generation
-    assert ["", one.shape, two.shape] == sorted({"", one.shape, two.shape}, key=["", one.shape, two.shape].index)
+    assert began.generation == first.generation == two.generation
+    assert ["", first.shape, two.shape] == sorted({"", first.shape, two.shape}, key=["", first.shape, two.shape].index)
     assert two.added == {"note", "more"}
     assert settle(lake, of_fields(dataset, note="string?", more="long?")) == two
-    for older in (began, one, settle(lake, of_fields(dataset)), settle(lake, of_fields(dataset, note="string?"))):
+    for older in (began, first, settle(lake, of_fields(dataset)), settle(lake, of_fields(dataset, note="string?"))):
         with pytest.raises(ChangedDatasetError, match="newer file: use that one"):
             check_generation(lake, older)
 
 
-def test_of_two_files_that_change_the_fields_at_once_one_stands(lake: Lake, dataset: MakeDataset) -> None:
+def test_of_two_files_that_change_the_fields_at_once_one_wins(lake: Lake, dataset: MakeDataset) -> None:
     fix_generation(lake, of_fields(dataset))
     mine, theirs = (settle(lake, of_fields(dataset, **{name: "long?"})) for name in ("mine", "theirs"))
     record_shape(lake, mine)
@@ -265,7 +263,7 @@ def test_what_a_file_cannot_say_of_its_fields_has_its_line(tmp_path: Path, value
 
 
 @pytest.fixture
-def stands(lake: Lake, dataset: MakeDataset) -> Dataset:
+def existing(lake: Lake, dataset: MakeDataset) -> Dataset:
     """A dataset whose state table has an empty first snapshot and some fields."""
     made = dataset()
     catalog = open_catalog(lake)
@@ -276,7 +274,7 @@ def stands(lake: Lake, dataset: MakeDataset) -> Dataset:
     return made
 
 
-def test_columns_keep_their_ids_and_a_second_driver_finds_them_changed(lake: Lake, stands: Dataset) -> None:
+def test_columns_keep_their_ids_and_a_second_driver_finds_them_changed(lake: Lake, existing: Dataset) -> None:
     wanted = {
         "id": "string",
         "number": "long?",
@@ -285,13 +283,15 @@ def test_columns_keep_their_ids_and_a_second_driver_finds_them_changed(lake: Lak
         "at": "date?",
     }
     fields = {name: parse_type(text) for name, text in wanted.items()}
-    table, other = StateTable(lake, stands), StateTable(lake, stands)
+    table, other = StateTable(lake, existing), StateTable(lake, existing)
     before = {field.name: field.field_id for field in table.table.schema().fields}
     assert table.change_fields(fields, {"number": ["n"]})
     assert not other.change_fields(fields, {"number": ["n"]})
-    after = {field.name: field for field in StateTable(lake, stands).table.schema().fields}
+    after = {field.name: field for field in StateTable(lake, existing).table.schema().fields}
     assert list(after) == ["id", "number", "price", "note", "at"]
-    assert [after[name].field_id for name in ("id", "number", "price")] == [before[one] for one in ("id", "n", "price")]
+    assert [after[name].field_id for name in ("id", "number", "price")] == [
+        before[name] for name in ("id", "n", "price")
+    ]
     assert (after["number"].field_type, after["price"].field_type) == (LongType(), DecimalType(9, 2))
     assert not any(field.required for field in after.values())
     # As of the snapshot before, a row is read with the fields of now.
@@ -304,7 +304,7 @@ def test_columns_keep_their_ids_and_a_second_driver_finds_them_changed(lake: Lak
 
 
 def test_where_a_batch_is_published_before_the_fields_are_carried_they_are_carried_behind_it(
-    lake: Lake, stands: Dataset, dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, existing: Dataset, dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its snapshot has the fields as they were."""
     carry, tries = StateTable.carry_record, list[StateTable]()
@@ -317,15 +317,15 @@ def test_where_a_batch_is_published_before_the_fields_are_carried_they_are_carri
 
     monkeypatch.setattr(StateTable, "carry_record", beaten)
     wider = dataset(value={"fields": {"id": "string", "n": "long", "price": "decimal(9,2)?"}})
-    wider = wider.with_field_history(FieldHistory(stands.generation, wider.origins, "", 0))
+    wider = wider.with_field_history(FieldHistory(existing.generation, wider.origins, "", 0))
     change_fields(lake, wider)
     assert (len(tries), StateTable(lake, wider).current) == (2, True)
     change_fields(lake, wider)
     assert len(tries) == 2
 
 
-def test_a_column_that_is_as_it_should_be_is_left_alone(lake: Lake, stands: Dataset) -> None:
-    table = StateTable(lake, stands)
+def test_a_column_that_is_as_it_should_be_is_left_alone(lake: Lake, existing: Dataset) -> None:
+    table = StateTable(lake, existing)
     kinds = {name: parse_type(text) for name, text in (("id", "string"), ("n", "int"), ("price", "decimal(4,2)"))}
     assert not table.change_fields(kinds, {})
     found = [field.field_type for field in table.table.schema().fields]

@@ -61,12 +61,12 @@ def land(lake: Lake, dataset: Dataset) -> Manifest:
 
 
 def fates(manifest: Manifest) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
-    [one] = manifest.transactions
-    return one.aborted, one.open
+    [transactions] = manifest.transactions
+    return transactions.aborted, transactions.open
 
 
 def names(manifest: Manifest) -> list[tuple[str, bool]]:
-    return [(one.name[-8:], bool(one.woken)) for one in manifest.objects]
+    return [(object_.name[-8:], bool(object_.woken)) for object_ in manifest.objects]
 
 
 def test_only_segments_are_planned_and_what_is_strange_is_named(lake: Lake, things: Make, export: Export) -> None:
@@ -74,32 +74,32 @@ def test_only_segments_are_planned_and_what_is_strange_is_named(lake: Lake, thin
     (export.folder / "notes.txt").write_text("x")
     plan = plan_batch(lake, things())
     assert isinstance(plan, ObjectsPlan)
-    assert [one.name for one in plan.objects] == ["t-0/00000000000000000000.log"]
+    assert [object_.name for object_ in plan.objects] == ["t-0/00000000000000000000.log"]
     assert plan.ignored == ["notes.txt"]
     with pytest.raises(NothingToReadError, match="no objects of layout segments"):
         plan_batch(lake, things(), export=str(export.folder / "t-0"))  # the folder's name is what tells the topic
 
 
 def test_all_at_once_leaves_nothing_open(lake: Lake, things: Make, export: Export) -> None:
-    for one in (A, B, C):
-        export.write(one[0], *one[1])
+    for segment in (A, B, C):
+        export.write(segment[0], *segment[1])
     assert fates(land(lake, things())) == ([(2, 4, 5)], [])
 
 
 @pytest.mark.parametrize(
-    "order", list(itertools.permutations([A, B, C])), ids=lambda one: "-".join(str(s[0]) for s in one)
+    "order", list(itertools.permutations([A, B, C])), ids=lambda segments: "-".join(str(s[0]) for s in segments)
 )
 def test_whatever_comes_first_in_the_end_each_record_is_decided_once_and_rightly(
     lake: Lake, things: Make, export: Export, order: Any
 ) -> None:
     """L1: over all landings, every transactional record is given decided in at least one, and never wrongly."""
     landed = []
-    for one in order:
-        export.write(one[0], *one[1])
+    for segment in order:
+        export.write(segment[0], *segment[1])
         landed.append(land(lake, things()))
     decided = {0: set(), 4: set()}  # type: ignore[var-annotated]
     for manifest in landed:
-        held = {one.start for one in manifest.objects}
+        held = {object_.start for object_ in manifest.objects}
         aborted, open_ = fates(manifest)
         for offset, start, producer in ((0, 0, 1), (4, 3, 2)):
             if start in held and not any(p == producer and s <= offset < e for p, s, e in open_):
@@ -125,26 +125,26 @@ def test_a_marker_wakes_the_segment_that_waits_for_it_once(lake: Lake, things: M
     assert lake.storage.read(second.objects[1].key) == lake.storage.read(first.objects[0].key)
     assert fates(second) == ([], [])
     assert "t-0/00000000000000000000.log of batch" in second.notes[0]
-    # The active segment grows: its marker is there again, and nobody waits any more.
+    # The active segment grows: its marker is there again, and nothing waits any more.
     export.write(3, sent(3, "d"), marker(4, 1, commit=True), sent(5, "f"))
     assert names(land(lake, things())) == [("0003.log", False)]
 
 
 def test_a_reader_that_was_given_a_record_open_is_given_it_decided(lake: Lake, things: Make, export: Export) -> None:
     """Two datasets share the source's landings, and plan on their own."""
-    one, other = things(), things(name="others")
+    dataset, other = things(), things(name="others")
     lake.put_first(lake_keys.target(other.target.table), Target(dataset=other.name))  # it has run before
     export.write(A[0], *A[1])
-    land(lake, one)
+    land(lake, dataset)
     land(lake, other)
     export.write(3, sent(3, "d"), marker(4, 1, commit=True))
-    assert names(land(lake, one)) == [("0003.log", False), ("0000.log", True)]
+    assert names(land(lake, dataset)) == [("0003.log", False), ("0000.log", True)]
     export.write(3, sent(3, "d"), marker(4, 1, commit=True), sent(5, "f"))
-    both = land(lake, one)
+    both = land(lake, dataset)
     assert names(both) == [("0003.log", False), ("0000.log", True)]
     assert land(lake, other) == both, "they share the plan, too"
     export.write(3, sent(3, "d"), marker(4, 1, commit=True), sent(5, "f", "g"))
-    assert names(land(lake, one)) == [("0003.log", False)]
+    assert names(land(lake, dataset)) == [("0003.log", False)]
 
 
 def test_of_two_landings_at_once_one_sees_the_other(
@@ -155,7 +155,9 @@ def test_of_two_landings_at_once_one_sees_the_other(
     plan = plan_batch(lake, things())
     export.write(3, sent(3, "d"), marker(4, 1, commit=True))
     later = plan_batch(lake, things(), export=str(export.folder / ".."))
-    only = later.model_copy(update={"objects": [one for one in later.objects if one.name.endswith("0003.log")]})
+    only = later.model_copy(
+        update={"objects": [object_ for object_ in later.objects if object_.name.endswith("0003.log")]}
+    )
     lake.storage.put_if_absent(f"sources/{only.source}/plans/{only.batch}.json", only.model_dump_json().encode())
     inner: list[Manifest] = []
     real = log_segments._land_partition
@@ -195,7 +197,7 @@ def test_a_replica_that_is_whole_takes_the_damage_back(lake: Lake, things: Make,
     export.write(0, torn[:70] + b"!" + torn[71:], replica="broker-1")
     export.write(3, *B[1], replica="broker-1")
     first = land(lake, things())
-    assert [(one.start, one.end) for one in first.damaged] == [(0, 2)]
+    assert [(range_.start, range_.end) for range_ in first.damaged] == [(0, 2)]
     [damage] = first.damage
     assert (damage.topic_partition.key, damage.lost, damage.places) == (KEY, [(0, 2)], first.notes[:1])
     assert first.notes[0].startswith("broker-1/t-0/00000000000000000000.log: bytes 0 to 77: a damaged record batch")
@@ -217,7 +219,7 @@ def test_offsets_of_a_damaged_batch_are_unexplained_whatever_explains_holes(
     coverage, [account] = account_for(things(holes), staged, manifest, Coverage())
     assert account.unexplained == [(4, 5)]
     assert coverage.partitions[KEY].covered == [(0, 4)]
-    # Compaction explains what is missing beside it.
+    # Compaction explains what else is missing.
     sparse = staged.model_copy(update={"partitions": {KEY: StagedPartition(present=[(0, 1), (3, 4)], quarantined=[])}})
     _, [account] = account_for(things(holes), sparse, manifest, Coverage())
     assert account.unexplained == ([(4, 5)] if holes == "compacted" else [(1, 3), (4, 5)])
@@ -235,7 +237,7 @@ def test_a_segment_that_was_copied_torn_leaves_its_rest_unexplained(lake: Lake, 
     export.write(3, *B[1])
     plan = plan_batch(lake, things("compacted"), export=str(export.folder))
     both = land_batch(lake, things("compacted"), plan.batch)
-    assert [(one.start, one.end) for one in both.damaged] == [(2, 3)]
+    assert [(range_.start, range_.end) for range_ in both.damaged] == [(2, 3)]
 
 
 def test_what_holes_explain_belongs_to_the_landing(things: Make) -> None:

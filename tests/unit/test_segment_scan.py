@@ -62,13 +62,13 @@ def _placed() -> list[Placed]:
 PLACED = _placed()
 
 
-def test_a_good_segment_is_told_whole() -> None:
+def test_a_good_segment_is_read_whole() -> None:
     found = scanned(GOOD)
     assert found.runs == [(40, 151)]
     assert found.spans == [(7, 0, 48, 49)]
     assert found.markers == [(7, 0, 49, False)]
     assert (found.damage, found.lost, found.open_end, found.at) == ([], [], False, len(GOOD))
-    assert [(one.first, one.last) for one in found.chunks] == [
+    assert [(chunk.first, chunk.last) for chunk in found.chunks] == [
         (40, 42),
         (42, 48),
         (48, 50),
@@ -76,9 +76,9 @@ def test_a_good_segment_is_told_whole() -> None:
         (55, 61),
         (61, 151),
     ]
-    assert [one.start for one in found.chunks[1:]] == [one.end for one in found.chunks[:-1]]
-    assert sum(one.records for one in found.chunks) == 111
-    assert rows(GOOD, found) == [row for one in PLACED for row in one.rows]
+    assert [chunk.start for chunk in found.chunks[1:]] == [chunk.end for chunk in found.chunks[:-1]]
+    assert sum(chunk.records for chunk in found.chunks) == 111
+    assert rows(GOOD, found) == [row for place in PLACED for row in place.rows]
 
 
 @st.composite
@@ -92,9 +92,9 @@ def mutations(draw: st.DrawFn) -> bytes:
     return GOOD[:at] + other + GOOD[end:]
 
 
-def alike(one: bytes, other: bytes) -> int:
+def alike(data: bytes, other: bytes) -> int:
     """How many bytes both begin with."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next((at for at, (a, b) in enumerate(zip(data, other, strict=False)) if a != b), min(len(data), len(other)))
 
 
 def changed_part(data: bytes) -> tuple[int, int, int]:
@@ -116,32 +116,32 @@ def extents_to(data: bytes, damage: Damage) -> Iterator[tuple[int, int]]:
 def test_whatever_is_changed_loses_nothing_outside_and_is_named(data: bytes) -> None:
     at, end, instead = changed_part(data)
     found = scanned(data)
-    told = rows(data, found)
-    assert sum(one.records for one in found.chunks) == len(told)
-    whole = [one for one in PLACED if one.end <= at or one.start >= end]
-    torn = [one for one in PLACED if one not in whole]
+    read = rows(data, found)
+    assert sum(chunk.records for chunk in found.chunks) == len(read)
+    whole = [place for place in PLACED if place.end <= at or place.start >= end]
+    torn = [place for place in PLACED if place not in whole]
     # What a damaged batch claims is not searched for others: a value may hold them.
     shift = instead - (end - at)
     claimed = [(damage.start, damage.end) for damage in found.damage if damage.claimed]
     claimed += [extent for damage in found.damage for extent in extents_to(data, damage)]
     claimed += [(found.at, len(data))] if found.open_end else []
-    moved_to = {one: one.start + (shift if one.start >= end else 0) for one in whole}
-    whole = [one for one in whole if not any(low < moved_to[one] < high for low, high in claimed)]
-    assert {row for one in whole for row in one.rows} <= set(told), "a good batch is lost"
-    there = {row for one in PLACED if GOOD[one.start : one.end] in data for row in one.rows}
+    moved_to = {place: place.start + (shift if place.start >= end else 0) for place in whole}
+    whole = [place for place in whole if not any(low < moved_to[place] < high for low, high in claimed)]
+    assert {row for place in whole for row in place.rows} <= set(read), "a good batch is lost"
+    there = {row for place in PLACED if GOOD[place.start : place.end] in data for row in place.rows}
     # Neither the base offset nor the leader's epoch is under the checksum: a batch of which no more is changed
     # may stand at other offsets, but never without a gap before it (or behind it, where it is out of order).
     unchecked = bool(torn) and end <= torn[-1].start + 16
     of_the_last = torn[-1].rows if unchecked else []
-    moved = set(told) - there - set(of_the_last)
+    moved = set(read) - there - set(of_the_last)
     assert {value for _, value in moved} <= {value for _, value in of_the_last}, "a damaged record is present"
     assert not moved or len(found.runs) > 1 or found.runs[0][0] > START or found.lost
     # Batches begin with zeros, so where bytes are cut out is known to some bytes only.
-    named = any(one.start <= at + instead + 8 and at - 8 <= one.end for one in found.damage)
+    named = any(damage.start <= at + instead + 8 and at - 8 <= damage.end for damage in found.damage)
     named |= found.open_end and found.at <= at + instead + 8
     batches_cut = data == b"".join(part for part in PARTS if part in data)
     assert named or batches_cut or unchecked
-    assert all(0 <= one.start < one.end <= len(data) for one in found.damage)
+    assert all(0 <= damage.start < damage.end <= len(data) for damage in found.damage)
 
 
 @settings(max_examples=300)
@@ -160,14 +160,16 @@ def test_records_that_cannot_be_read_though_the_checksum_is_right_are_as_many_as
     changed = PARTS[which][: 61 + at] + junk
     data = altered(changed, length=len(changed) - 12)
     found = scanned(data)
-    told = [row for chunk in found.chunks for part in parse(data[chunk.start : chunk.end]) for row in part.to_pylist()]
-    assert len(told) == sum(one.records for one in found.chunks)
-    for row in told:
+    read = [row for chunk in found.chunks for part in parse(data[chunk.start : chunk.end]) for row in part.to_pylist()]
+    assert len(read) == sum(chunk.records for chunk in found.chunks)
+    for row in read:
         assert row["unreadable"] is None or "cannot be read" in row["unreadable"]
     if not found.chunks:
-        [one] = found.damage
-        assert (one.start, one.end) == (0, len(data))
-        assert any(said in one.what for said in ("marker cannot be read", "records cannot be separated", "records in"))
+        [damage] = found.damage
+        assert (damage.start, damage.end) == (0, len(data))
+        assert any(
+            said in damage.what for said in ("marker cannot be read", "records cannot be separated", "records in")
+        )
 
 
 COUNTS = st.one_of(
@@ -186,28 +188,28 @@ def test_a_header_that_lies_under_a_right_checksum_costs_its_own_batch_alone(
     liar, place = altered(PARTS[which], **fields), PLACED[which]
     data = GOOD[: place.start] + liar + GOOD[place.end :]
     found = scanned(data)
-    told = [
+    read = [
         (row["offset"], row["value"], row["unreadable"] is not None)
         for chunk in found.chunks
         for part in parse(data[chunk.start : chunk.end])
         for row in part.to_pylist()
     ]
-    assert len(told) == sum(one.records for one in found.chunks) < len(data)
-    readable = [(offset, value) for offset, value, unread in told if not unread]
-    assert set(readable) <= {row for one in PLACED for row in one.rows}, "a record that is not the log's"
-    others = [row for one in PLACED if one is not place for row in one.rows]
+    assert len(read) == sum(chunk.records for chunk in found.chunks) < len(data)
+    readable = [(offset, value) for offset, value, unread in read if not unread]
+    assert set(readable) <= {row for other in PLACED for row in other.rows}, "a record that is not the log's"
+    others = [row for other in PLACED if other is not place for row in other.rows]
     assert set(others) <= set(readable), "a good batch is lost"
     if liar == PARTS[which]:
         assert len(readable) == len(others) + len(place.rows)
     elif found.damage:
-        [one] = found.damage
-        assert (one.start, one.end) == (place.start, place.end)
+        [damage] = found.damage
+        assert (damage.start, damage.end) == (place.start, place.end)
         first, behind = place.rows[0][0], place.rows[-1][0] + 1
         [lost] = found.lost
         assert lost[0] == first
         assert lost[1] == behind or which == len(PARTS) - 1
     else:  # it cannot be read, or the log ends with it and compaction may have taken what it counts beyond
-        unread = any(offset >= place.rows[0][0] for offset, _, unread in told if unread)
+        unread = any(offset >= place.rows[0][0] for offset, _, unread in read if unread)
         assert unread or (which == len(PARTS) - 1 and set(place.rows) <= set(readable))
 
 
@@ -219,9 +221,9 @@ def test_records_that_are_no_more_than_zeros_are_not_believed_to_be_many(codec: 
     data = altered(head + zeros, length=49 + len(zeros), records=4_000_000, last_delta=3_999_999)
     for behind, runs, lost in ((b"", [], [(40, 4_000_040)]), (placed(PARTS[1], 42), [(42, 48)], [(40, 42)])):
         found = scanned(data + behind)
-        [one] = found.damage
-        assert (one.start, one.end, one.claimed) == (0, len(data), (40, 4_000_040))
-        assert one.what == "a damaged record batch: its records cannot be separated: a record is 0 bytes long"
+        [damage] = found.damage
+        assert (damage.start, damage.end, damage.claimed) == (0, len(data), (40, 4_000_040))
+        assert damage.what == "a damaged record batch: its records cannot be separated: a record is 0 bytes long"
         assert (found.runs, found.lost) == (runs, lost)
 
 
@@ -231,11 +233,11 @@ def test_a_batch_is_not_decompressed_beyond_a_bound(codec: str, monkeypatch: pyt
     [part] = parse(good)
     assert part.column("value").to_pylist() == [b"v" * 100] * 4
     monkeypatch.setattr(record_batches, "LARGEST", 400)
-    told = [row for part in parse(good + values(44, "a")) for row in part.to_pylist()]
-    assert [(row["offset"], row["value"]) for row in told if not row["unreadable"]] == [(44, b"a")]
-    assert [row["offset"] for row in told if row["unreadable"]] == [40, 41, 42, 43]
+    read = [row for part in parse(good + values(44, "a")) for row in part.to_pylist()]
+    assert [(row["offset"], row["value"]) for row in read if not row["unreadable"]] == [(44, b"a")]
+    assert [row["offset"] for row in read if row["unreadable"]] == [40, 41, 42, 43]
     wanted = "claims to hold" if codec == "snappy" else "decompressed it is more than 400 bytes"
-    assert wanted in told[0]["unreadable"]
+    assert wanted in read[0]["unreadable"]
 
 
 @pytest.mark.parametrize("xerial", [False, True])
@@ -264,7 +266,7 @@ def compressed(codec: str, data: bytes) -> bytes:
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd", "snappy"])
 def test_what_is_decompressed_in_pieces_is_whole(codec: str) -> None:
-    """Records across pieces, and told from each other across them, too."""
+    """Records across pieces, separated from each other across them, too."""
     given = [(None, bytes([n % 251]) * 70_001, []) for n in range(60)]
     data = batch(START, given, codec=codec)
     header, body = header_at(data), data[61:]
@@ -290,7 +292,7 @@ def test_gzip_may_be_written_in_members_and_padded() -> None:
 def test_what_is_compressed_and_cut_off_is_not_taken_for_whole(codec: str) -> None:
     data = batch(START, [(None, b"v" * 100, [])] * 4, codec=codec)[:-3]
     [part] = parse(altered(data, length=len(data) - 12))
-    assert all("it ends within what is compressed" in one for one in part.column("unreadable").to_pylist())
+    assert all("it ends within what is compressed" in reason for reason in part.column("unreadable").to_pylist())
 
 
 def test_many_records_that_cannot_be_read_are_given_out_some_at_a_time() -> None:
@@ -298,9 +300,9 @@ def test_many_records_that_cannot_be_read_are_given_out_some_at_a_time() -> None
     data = altered(PARTS[0][:61] + junk, length=49 + len(junk), records=100_000, last_delta=99_999)
     parts = [part.num_rows for part in parse(PARTS[0] + placed(data, 42) + placed(PARTS[0], 100_042))]
     assert parts == [2, 20_000, 20_000, 20_000, 20_000, 20_000, 2]
-    told = [row for part in parse(placed(data, 42)) for row in part.to_pylist()]
-    assert [row["offset"] for row in told] == list(range(42, 100_042))
-    assert [len(row["value"]) for row in told if row["value"] is not None] == [64 << 10]
+    read = [row for part in parse(placed(data, 42)) for row in part.to_pylist()]
+    assert [row["offset"] for row in read] == list(range(42, 100_042))
+    assert [len(row["value"]) for row in read if row["value"] is not None] == [64 << 10]
 
 
 LONGEST = b"\xff" * 9 + b"\x7f"
@@ -311,30 +313,30 @@ LONGEST = b"\xff" * 9 + b"\x7f"
     ("place", "said"),
     [(1, "a record's timestamp is more than 64 bits"), (2, "a record's offset is not the batch's")],
 )
-def test_a_number_that_no_column_holds_is_told_and_costs_its_own_batch(place: int, said: str) -> None:
+def test_a_number_that_no_column_holds_is_reported_and_costs_its_own_batch(place: int, said: str) -> None:
     parts = [b"\0", b"\0", b"\0", b"\x01", b"\x01", b"\0"]  # attributes, timestamp, offset, key, value, headers
     parts[place] = LONGEST
     first = bytes([2 * len(b"".join(parts))]) + b"".join(parts)
     other = bytes([12, 0, 0, 2, 1, 1, 0])
     body = first + other
     data = altered(PARTS[0][:61] + body, length=49 + len(body))
-    told = [row for part in parse(data + PARTS[1]) for row in part.to_pylist()]
-    assert [row["offset"] for row in told] == list(range(40, 48))
-    assert [row["unreadable"] is not None for row in told] == [True] * 2 + [False] * 6
-    assert said in told[0]["unreadable"]
+    read = [row for part in parse(data + PARTS[1]) for row in part.to_pylist()]
+    assert [row["offset"] for row in read] == list(range(40, 48))
+    assert [row["unreadable"] is not None for row in read] == [True] * 2 + [False] * 6
+    assert said in read[0]["unreadable"]
 
 
 @pytest.mark.parametrize(("end", "lies"), [(44, True), (47, True), (48, False)])
 def test_a_last_offset_that_reaches_into_the_next_batches_is_damage_where_compaction_leaves_some(
     end: int, lies: bool
 ) -> None:
-    """The batch holds records up to 43; what follows stands at `end`, and goes on behind it."""
+    """The batch holds records up to 43; what follows begins at `end`, and goes on behind it."""
     held = altered(values(40, "a", "b", "c", "d"), last_delta=7)
     data = held + values(end, "e", "f") + values(end + 2, "g")
     found = scanned(data)
-    told = [offset for offset, _ in rows(data, found)]
-    assert told == ([] if lies else [40, 41, 42, 43]) + [end, end + 1, end + 2]
-    assert [one.what.split(": ")[1] for one in found.damage] == (
+    read = [offset for offset, _ in rows(data, found)]
+    assert read == ([] if lies else [40, 41, 42, 43]) + [end, end + 1, end + 2]
+    assert [damage.what.split(": ")[1] for damage in found.damage] == (
         [f"its offsets up to 48 reach past {end}, where the next batch begins"] if lies else []
     )
 
@@ -344,7 +346,7 @@ def test_an_offset_that_reaches_back_into_what_compaction_took_is_the_next_batch
     data = held + placed(values(48, "e", "f"), 45) + values(50, "g")
     found = scanned(data)
     assert [offset for offset, _ in rows(data, found)] == [40, 41, 42, 43, 50]
-    assert [(one.start, one.what.split(": ")[1]) for one in found.damage] == [
+    assert [(damage.start, damage.what.split(": ")[1]) for damage in found.damage] == [
         (len(held), "its offset 45 is out of order behind 48")
     ]
 
@@ -353,8 +355,8 @@ def test_what_is_said_to_be_emptied_and_holds_bytes_is_damage() -> None:
     """Else six records would be gone without a word."""
     data = PARTS[0] + altered(PARTS[1], records=0) + PARTS[2]
     found = scanned(data)
-    [one] = found.damage
-    assert one.what == f"not a record batch: 0 records in {len(PARTS[1]) - 61} bytes"
+    [damage] = found.damage
+    assert damage.what == f"not a record batch: 0 records in {len(PARTS[1]) - 61} bytes"
     assert found.lost == [(42, 48)]
 
 
@@ -363,19 +365,21 @@ def test_damage_says_its_bytes_and_claims_and_its_offsets_are_lost() -> None:
     data = bytearray(GOOD)
     data[second.start + 100] ^= 1
     found = scanned(bytes(data))
-    [one] = found.damage
-    assert (one.start, one.end, one.claimed) == (second.start, second.end, (42, 48))
-    assert one.what == "a damaged record batch: its checksum is wrong"
+    [damage] = found.damage
+    assert (damage.start, damage.end, damage.claimed) == (second.start, second.end, (42, 48))
+    assert damage.what == "a damaged record batch: its checksum is wrong"
     assert found.lost == [(42, 48)]
     assert found.runs == [(40, 42), (48, 151)]
 
 
 def test_two_damaged_batches_are_two() -> None:
     data = bytearray(GOOD)
-    for one in PLACED[1:3]:
-        data[one.end - 1] ^= 1
+    for place in PLACED[1:3]:
+        data[place.end - 1] ^= 1
     found = scanned(bytes(data))
-    assert [(one.start, one.end) for one in found.damage] == [(one.start, one.end) for one in PLACED[1:3]]
+    assert [(damage.start, damage.end) for damage in found.damage] == [
+        (place.start, place.end) for place in PLACED[1:3]
+    ]
     assert found.lost == [(42, 49)]
 
 
@@ -383,7 +387,7 @@ def test_a_length_that_leads_past_a_good_batch_is_not_followed() -> None:
     first, second = PARTS[0], PARTS[1]
     wrong = first[:8] + struct.pack(">i", len(first) + len(second) - 12) + first[12:]
     found = scanned(wrong + second + PARTS[2])
-    assert [(one.start, one.end) for one in found.damage] == [(0, len(first))]
+    assert [(damage.start, damage.end) for damage in found.damage] == [(0, len(first))]
     assert found.runs == [(42, 49)]
 
 
@@ -406,9 +410,9 @@ def test_an_offset_out_of_order_is_damage_though_no_checksum_covers_it() -> None
     for base in (60, 1 << 30, 10):
         data = PARTS[0] + placed(PARTS[1], base) + b"".join(PARTS[2:])
         found = scanned(data)
-        [one] = found.damage
-        assert "out of order" in one.what
-        assert (one.start, one.end) == (PLACED[1].start, PLACED[1].end)
+        [damage] = found.damage
+        assert "out of order" in damage.what
+        assert (damage.start, damage.end) == (PLACED[1].start, PLACED[1].end)
         assert found.lost == [(42, 48)], "the offsets between the good ones"
 
 
@@ -430,9 +434,9 @@ def old(offset: int, value: bytes) -> bytes:
 def test_messages_of_the_old_formats_are_said_to_be_that() -> None:
     head = old(40, b"x") + old(41, b"yy")
     found = scanned(head + PARTS[1])
-    [one] = found.damage
-    assert one.what == "a message of format version 1 (Kafka before 0.11): only version 2 is read"
-    assert (one.start, one.end, one.claimed) == (0, len(head), (40, 42))
+    [damage] = found.damage
+    assert damage.what == "a message of format version 1 (Kafka before 0.11): only version 2 is read"
+    assert (damage.start, damage.end, damage.claimed) == (0, len(head), (40, 42))
     assert found.lost == [(40, 42)]
     assert found.runs == [(42, 48)]
 
@@ -456,14 +460,14 @@ def test_every_codec_gives_the_records_back(codec: str) -> None:
         (f"k{n}".encode(), b"v" * n, [("h", f"{n}".encode()), ("none", None), ("raw", b"\xff")]) for n in range(300)
     ]
     data = batch(START, given, codec=codec, producer=9, epoch=3, sequence=(1 << 31) - 2)
-    told = [row for part in parse(data) for row in part.to_pylist()]
-    assert [(row["key"], row["value"]) for row in told] == [(key, value) for key, value, _ in given]
-    assert [[pair["value"] for pair in row["headers"]] for row in told] == [
+    read = [row for part in parse(data) for row in part.to_pylist()]
+    assert [(row["key"], row["value"]) for row in read] == [(key, value) for key, value, _ in given]
+    assert [[pair["value"] for pair in row["headers"]] for row in read] == [
         [f"{n}".encode(), None, b"\xff"] for n in range(300)
     ]
-    assert [row["offset"] for row in told] == list(range(START, START + 300))
-    assert [row["sequence"] for row in told[:4]] == [(1 << 31) - 2, (1 << 31) - 1, 0, 1]
-    assert {(row["producer_id"], row["producer_epoch"]) for row in told} == {(9, 3)}
+    assert [row["offset"] for row in read] == list(range(START, START + 300))
+    assert [row["sequence"] for row in read[:4]] == [(1 << 31) - 2, (1 << 31) - 1, 0, 1]
+    assert {(row["producer_id"], row["producer_epoch"]) for row in read} == {(9, 3)}
 
 
 def test_the_brokers_clock_stamps_all_records_alike() -> None:

@@ -34,7 +34,7 @@ def file() -> dict[str, dict[str, Any]]:
     return services
 
 
-SERVICES = {one.name: one for one in services_here(FOLDER, PORTS, SECRETS, {})}
+SERVICES = {service.name: service for service in services_here(FOLDER, PORTS, SECRETS, {})}
 
 
 def test_every_service_of_the_file_is_one_here_or_named_with_its_reason(file: dict[str, dict[str, Any]]) -> None:
@@ -44,8 +44,8 @@ def test_every_service_of_the_file_is_one_here_or_named_with_its_reason(file: di
 
 
 def test_every_variable_of_the_file_is_one_here(file: dict[str, dict[str, Any]]) -> None:
-    for name, one in SERVICES.items():
-        assert set(file[name].get("environment", {})) <= set(one.environment), name
+    for name, service in SERVICES.items():
+        assert set(file[name].get("environment", {})) <= set(service.environment), name
     only_here = set(SERVICES["airflow-scheduler"].environment) - set(file["airflow-scheduler"]["environment"])
     more = {name for name in only_here if name.startswith(("AIRFLOW", "ONEFOLD", "AWS", "SPARK"))}
     assert more == {
@@ -61,8 +61,8 @@ def test_the_images_environment_is_that_of_the_dockerfile() -> None:
 
 def test_no_address_or_path_of_a_container_is_left() -> None:
     hosts = "|".join(map(re.escape, LISTENS))
-    for name, one in SERVICES.items():
-        said = [*one.command, *(value for key, value in one.environment.items() if _of_the_file(key))]
+    for name, service in SERVICES.items():
+        said = [*service.command, *(value for key, value in service.environment.items() if _of_the_file(key))]
         for words in said:
             assert not re.search(rf"(?://|@)(?:{hosts}):|^(?:{hosts})$", words), f"{name}: {words}"
             assert not re.search(r"(?<![\w.])/opt/|/var/lib/kafka|^/objects", words), f"{name}: {words}"
@@ -78,7 +78,9 @@ def _of_the_file(variable: str) -> bool:
 def test_every_port_that_the_file_knows_is_one_here(file: dict[str, dict[str, Any]]) -> None:
     assert set(published_ports()) <= set(PORTS)
     assert set(published_ports().values()) == {8080, 8082, 9094}
-    said = {name: json.dumps([one.get("command", []), one.get("environment", {})]) for name, one in file.items()}
+    said = {
+        name: json.dumps([service.get("command", []), service.get("environment", {})]) for name, service in file.items()
+    }
     for name, port in PORTS:
         inside = re.search(rf"[:= \"]{port}\b", said[name])
         assert inside or (name, port) == ("postgres", 5432), "listed, but the file says no such port"
@@ -110,15 +112,15 @@ def test_services_lead_to_each_other() -> None:
 
 
 def test_secrets_are_in_no_command() -> None:
-    for name, one in SERVICES.items():
-        assert not [word for word in one.command for secret in SECRETS.values() if secret in word], name
+    for name, service in SERVICES.items():
+        assert not [word for word in service.command for secret in SECRETS.values() if secret in word], name
 
 
 def test_the_callers_own_settings_lead_no_service_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ONEFOLD_DATASETS", "AIRFLOW__CORE__UNIT_TEST_MODE", "AWS_PROFILE", "PGHOST", "KAFKA_OPTS"):
         monkeypatch.setenv(name, "elsewhere")
-    for one in services_here(FOLDER, PORTS, SECRETS, {}):
-        assert "elsewhere" not in one.environment.values(), one.name
+    for service in services_here(FOLDER, PORTS, SECRETS, {}):
+        assert "elsewhere" not in service.environment.values(), service.name
 
 
 def test_the_s3_server_is_the_images() -> None:

@@ -74,8 +74,8 @@ def test_what_is_put_is_read_listed_and_overwritten(store: LocalStorage) -> None
     assert store.stat("x/a") is None
     assert list(store.list("x")) == []
     store.write("x/b", b"12"), store.write("x/a", b"1"), store.write("xy/c", b""), store.write("x/a", b"123")
-    assert [(one.key, one.size) for one in store.list("x/")] == [("x/a", 3), ("x/b", 2)]
-    assert [one.key for one in store.list()] == ["x/a", "x/b", "xy/c"]
+    assert [(object_.key, object_.size) for object_ in store.list("x/")] == [("x/a", 3), ("x/b", 2)]
+    assert [object_.key for object_ in store.list()] == ["x/a", "x/b", "xy/c"]
     assert store.read("x/a") == b"123"
     assert info_of(store, "x/a") == next(iter(store.list("x/")))
     assert store.stat("x") is None, "a folder is no object"
@@ -85,14 +85,14 @@ def test_what_is_put_is_read_listed_and_overwritten(store: LocalStorage) -> None
 def test_a_range_of_an_object_is_read_and_what_is_behind_its_end_is_nothing(store: LocalStorage) -> None:
     store.write("x/a", b"0123456789")
     ranges = ((0, 3), (3, 3), (8, 20), (10, 12), (0, 10))
-    assert [store.read_range("x/a", *one) for one in ranges] == [b"012", b"", b"89", b"", b"0123456789"]
+    assert [store.read_range("x/a", *range_) for range_ in ranges] == [b"012", b"", b"89", b"", b"0123456789"]
 
 
-def test_what_is_below_a_folder_is_removed_and_nothing_beside_it(store: LocalStorage) -> None:
+def test_what_is_below_a_folder_is_removed_and_nothing_next_to_it(store: LocalStorage) -> None:
     store.write("x/a", b"1"), store.write("x/y/b", b"2"), store.write("xy/c", b"3")
     store.remove_below("x/")
     store.remove_below("x/")
-    assert [one.key for one in store.list()] == ["xy/c"]
+    assert [object_.key for object_ in store.list()] == ["xy/c"]
     for folder in ("", "/", "xy", "../x/", "a/../../x/"):
         with pytest.raises(ValueError, match=r"is no folder below the root|leaves its root"):
             store.remove_below(folder)
@@ -113,7 +113,7 @@ def test_scratch_files_are_not_listed(store: LocalStorage) -> None:
     (store.root / "x" / ".0123").write_bytes(b"half")
     (store.root / ".tmp").mkdir()
     (store.root / ".tmp" / "b").write_bytes(b"half")
-    assert [one.key for one in store.list()] == ["x/a"]
+    assert [object_.key for object_ in store.list()] == ["x/a"]
 
 
 def test_a_copy_is_exact_and_its_digest_is_of_the_bytes(store: LocalStorage, tmp_path: Path) -> None:

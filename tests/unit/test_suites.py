@@ -39,10 +39,15 @@ def test_a_suite_is_read_with_severity_and_rows(dataset: MakeDataset, tmp_path: 
     (tmp_path / "s.yaml").write_text(GOOD)
     suite = load_suite(tmp_path, with_suite(dataset))
     assert suite is not None
-    assert [one.over(()) for one in suite.expectations] == ["table", "table", "table", "changed"]
-    passed = [one.digest for one in suite.expectations]
-    assert [one.over(passed) for one in suite.expectations] == ["changed", "table", "table", "changed"]
-    assert [one.meta.severity for one in suite.expectations] == ["blocking", "warning", "blocking", "blocking"]
+    assert [expectation.over(()) for expectation in suite.expectations] == ["table", "table", "table", "changed"]
+    passed = [expectation.digest for expectation in suite.expectations]
+    assert [expectation.over(passed) for expectation in suite.expectations] == ["changed", "table", "table", "changed"]
+    assert [expectation.meta.severity for expectation in suite.expectations] == [
+        "blocking",
+        "warning",
+        "blocking",
+        "blocking",
+    ]
 
 
 def test_an_expectation_is_another_with_other_arguments_and_the_same_with_another_severity() -> None:

@@ -82,7 +82,9 @@ def index_of(entries: list[Entry], *, number: int = 0, data: bytes | None = None
     )  # fmt: skip
 
 
-def told(held: list[SegmentIndex], everything: list[SegmentIndex], *, compacted: bool = False) -> dict[int, str]:
+def resolve_fates(
+    held: list[SegmentIndex], everything: list[SegmentIndex], *, compacted: bool = False
+) -> dict[int, str]:
     """The fate of each offset in the spans of what is held, of logs with one producer."""
     spans = [span for index in held for span in index.spans]
     fates = resolve(spans, Knowledge.of(everything, compacted=compacted))
@@ -135,7 +137,7 @@ def _from_what_is_known(offset: int, producer: int, parts, indexes, known, truth
             continue
         if indexes[number] not in known:
             return OPEN
-        if any(one.offset > offset and one.producer == producer and one.ends is not None for one in part):
+        if any(entry.offset > offset and entry.producer == producer and entry.ends is not None for entry in part):
             return str(truth[offset])
     return OPEN
 
@@ -164,11 +166,11 @@ LAST = [Entry(5, 1, 1, ends=True)]
 
 def test_a_marker_behind_what_is_not_known_decides_nothing() -> None:
     first, between, last = (index_of(part) for part in (FIRST, BETWEEN, LAST))
-    assert told([first], [first, last]) == {0: OPEN, 1: OPEN}
-    assert told([first], [first, between, last]) == {0: ABORTED, 1: ABORTED}
-    assert told([between], [between, last]) == {4: COMMITTED}
+    assert resolve_fates([first], [first, last]) == {0: OPEN, 1: OPEN}
+    assert resolve_fates([first], [first, between, last]) == {0: ABORTED, 1: ABORTED}
+    assert resolve_fates([between], [between, last]) == {4: COMMITTED}
     # Where the file says that compaction explains what is missing, no marker was there.
-    assert told([first], [first, last], compacted=True) == {0: COMMITTED, 1: COMMITTED}
+    assert resolve_fates([first], [first, last], compacted=True) == {0: COMMITTED, 1: COMMITTED}
 
 
 def test_damage_may_hide_a_marker_whatever_explains_holes() -> None:
@@ -176,17 +178,21 @@ def test_damage_may_hide_a_marker_whatever_explains_holes() -> None:
     whole[2] = whole[2][:-1] + b"\xff"
     damaged = index_of(FIRST, data=b"".join(whole))
     for compacted in (False, True):
-        assert told([damaged], [damaged], compacted=compacted) == {0: OPEN, 1: OPEN, 4: COMMITTED}
+        assert resolve_fates([damaged], [damaged], compacted=compacted) == {0: OPEN, 1: OPEN, 4: COMMITTED}
         replica = index_of([*FIRST, *BETWEEN])
-        assert told([damaged], [damaged, replica], compacted=compacted) == {0: ABORTED, 1: ABORTED, 4: COMMITTED}
+        assert resolve_fates([damaged], [damaged, replica], compacted=compacted) == {
+            0: ABORTED,
+            1: ABORTED,
+            4: COMMITTED,
+        }
 
 
 def test_a_torn_end_may_hide_a_marker_until_the_segment_has_grown() -> None:
     torn = index_of(FIRST, data=b"".join(entry.data for entry in FIRST) + BETWEEN[0].data[:-3])
     last = index_of(LAST)
-    assert told([torn], [torn, last], compacted=True) == {0: OPEN, 1: OPEN}
+    assert resolve_fates([torn], [torn, last], compacted=True) == {0: OPEN, 1: OPEN}
     grown = index_of([*FIRST, *BETWEEN])
-    assert told([torn], [torn, grown, last], compacted=True) == {0: ABORTED, 1: ABORTED}
+    assert resolve_fates([torn], [torn, grown, last], compacted=True) == {0: ABORTED, 1: ABORTED}
 
 
 @pytest.mark.parametrize(
@@ -200,9 +206,9 @@ def test_a_torn_end_may_hide_a_marker_until_the_segment_has_grown() -> None:
 )
 def test_what_ends_a_transaction(markers: list[Entry], fate: str) -> None:
     index = index_of([*FIRST, *markers])
-    assert told([index], [index]) == {0: fate, 1: fate}
+    assert resolve_fates([index], [index]) == {0: fate, 1: fate}
 
 
 def test_a_marker_of_an_older_epoch_does_not_end_newer_records() -> None:
     index = index_of([Entry(0, 1, 1, 2), Entry(1, 1, 1, 1, ends=False), Entry(2, 1, 1, 2, ends=True)])
-    assert told([index], [index]) == {0: COMMITTED}
+    assert resolve_fates([index], [index]) == {0: COMMITTED}

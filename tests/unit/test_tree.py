@@ -49,7 +49,7 @@ def test_every_key_and_every_part_of_a_list_has_its_line() -> None:
 
 
 @pytest.mark.parametrize("text", ["a: 1\nb: {c: 1, c: 2}", "a: [{b: 1, b: 1}]"])
-def test_a_key_that_stands_twice_is_an_error(text: str) -> None:
+def test_a_duplicate_key_is_an_error(text: str) -> None:
     with pytest.raises(YAMLError, match="duplicate key"):
         read_tree(text)
 

@@ -23,7 +23,8 @@ def readers_of(file: Path) -> list[str]:
 def test_every_format_has_a_row_and_a_module() -> None:
     modules = {file.stem: readers_of(file) for file in (SOURCE / "values").glob("*.py") if readers_of(file)}
     rows = {
-        name.value: [*(["ValueReader"] if one.of_values else []), "KeyReader"] for name, one in VALUE_FORMATS.items()
+        name.value: [*(["ValueReader"] if value_format.of_values else []), "KeyReader"]
+        for name, value_format in VALUE_FORMATS.items()
     }
     assert modules == rows
     assert set(VALUE_FORMATS) == set(ValueFormat)
@@ -40,8 +41,10 @@ def test_no_condition_outside_its_home_compares_with_a_name_of_a_format() -> Non
     for file in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Compare) and "format" in ast.unparse(node.left):
-                literals = [one.value for one in node.comparators if isinstance(one, ast.Constant)]
+                literals = [comparator.value for comparator in node.comparators if isinstance(comparator, ast.Constant)]
                 found += [
-                    f"{file.relative_to(SOURCE)}: {ast.unparse(node)}" for one in literals if one in VALUE_FORMATS
+                    f"{file.relative_to(SOURCE)}: {ast.unparse(node)}"
+                    for literal in literals
+                    if literal in VALUE_FORMATS
                 ]
     assert found == []

@@ -109,14 +109,14 @@ def test_a_dataset_file_declares_each_level_but_the_position_and_the_version_of_
 
 
 def test_only_what_is_rejected_is_quarantined_and_it_can_come_again() -> None:
-    quarantined = [one for one in OUTCOMES.values() if one.quarantined]
-    assert {one.verdict for one in quarantined} == {Verdict.REJECTED}
-    assert not any(one.covered for one in quarantined)
-    assert Reason.FORGOTTEN not in [one.reason for one in quarantined]
+    quarantined = [outcome for outcome in OUTCOMES.values() if outcome.quarantined]
+    assert {outcome.verdict for outcome in quarantined} == {Verdict.REJECTED}
+    assert not any(outcome.covered for outcome in quarantined)
+    assert Reason.FORGOTTEN not in [outcome.reason for outcome in quarantined]
 
 
 def test_a_word_is_text_and_says_what_it_means() -> None:
-    assert [f"{one}" for one in (Verdict.HELD, Reason.MARKER, Action.WAKE, RowState.LIVE)] == [
+    assert [f"{word}" for word in (Verdict.HELD, Reason.MARKER, Action.WAKE, RowState.LIVE)] == [
         "held",
         "marker",
         "wake",
