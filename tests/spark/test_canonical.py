@@ -125,14 +125,14 @@ DIFFERENT: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {
 
 @pytest.mark.parametrize("case", EQUAL)
 def test_equal_content_hashes_equal(spark: SparkSession, case: str) -> None:
-    (one, one_row), (other, other_row) = EQUAL[case]
-    assert hashed(spark, one, one_row) == hashed(spark, other, other_row)
+    (fields, row), (other, other_row) = EQUAL[case]
+    assert hashed(spark, fields, row) == hashed(spark, other, other_row)
 
 
 @pytest.mark.parametrize("case", DIFFERENT)
 def test_different_content_hashes_differently(spark: SparkSession, case: str) -> None:
-    fields, one, other = DIFFERENT[case]
-    assert hashed(spark, fields, one) != hashed(spark, fields, other)
+    fields, row, other = DIFFERENT[case]
+    assert hashed(spark, fields, row) != hashed(spark, fields, other)
 
 
 def test_a_delete_is_content_of_its_own(spark: SparkSession) -> None:

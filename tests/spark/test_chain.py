@@ -61,8 +61,8 @@ SPLITS: dict[str, Sequence[Sequence[int]]] = {
 
 def counts(done: BatchRun) -> dict[str, int]:
     assert done.published, done.red
-    told = done.published.counts.items()
-    return {f"{name}/{reason}": count for name, reasons in told for reason, count in reasons.items()}
+    verdicts = done.published.counts.items()
+    return {f"{name}/{reason}": count for name, reasons in verdicts for reason, count in reasons.items()}
 
 
 def held(session: SparkSession, made: Dataset) -> list[tuple[str, int]]:
@@ -79,15 +79,15 @@ def test_L1_readers_see_the_end_of_the_unbroken_run_in_any_order(
     total = woken = 0
     for number, numbers in enumerate(SPLITS[split]):
         done = run(session, lake, made, export(tmp_path / str(number), [LOG[n] for n in numbers]))
-        told = counts(done)
-        total += sum(told.values())
-        woken += sum(told.values()) - len(numbers)
-    heads, waiting = oracle.chain([one.decoded(made) for one in LOG], rules_of(made))
-    sent = {one.decoded(made).position: one for one in LOG}
+        counted = counts(done)
+        total += sum(counted.values())
+        woken += sum(counted.values()) - len(numbers)
+    heads, waiting = oracle.chain([record.decoded(made) for record in LOG], rules_of(made))
+    sent = {record.decoded(made).position: record for record in LOG}
     expected = [
-        {"id": key, **(sent[one.position].value or {})}  # type: ignore[dict-item]
-        for key, one in sorted(heads.items())
-        if not one.deleted
+        {"id": key, **(sent[head.position].value or {})}  # type: ignore[dict-item]
+        for key, head in sorted(heads.items())
+        if not head.deleted
     ]
     assert sorted(rows_of(lake, made), key=lambda row: str(row["id"])) == expected
     assert expected == [{"id": "a", "owner": "A4"}, {"id": "b", "owner": "B3"}]
@@ -100,7 +100,7 @@ def test_L1_readers_see_the_end_of_the_unbroken_run_in_any_order(
 def test_L1_a_record_may_tell_the_version_that_it_was_made_for(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
-    """Compare-and-set as its sender says it: what expects 0 makes 1; of two that expect the same one stands."""
+    """Compare-and-set as its sender says it: what expects 0 makes 1; of two that expect the same version, one wins."""
     version = {"expected": "long(header.v)", "guard": "contiguous", "tie": "first"}
     made = chained(dataset, apply={"mode": "upsert", "key": ["key.id"], "version": version})
     sent = [
@@ -110,8 +110,8 @@ def test_L1_a_record_may_tell_the_version_that_it_was_made_for(
         Sent(0, 3, 13, "a", 1, "m3", {"owner": "late"}),  # the one before it was quicker
         Sent(0, 4, 14, "b", 4, "m4", {"owner": "B5"}),
     ]
-    told = [counts(run(session, lake, made, export(tmp_path / str(n), [one]))) for n, one in enumerate(sent)]
-    assert told == [
+    outcomes = [counts(run(session, lake, made, export(tmp_path / str(n), [record]))) for n, record in enumerate(sent)]
+    assert outcomes == [
         {"held/version_gap": 1},
         {"applied/insert": 1},
         {"applied/update": 1, "applied/folded": 1},
@@ -128,7 +128,7 @@ def test_L1_a_record_may_tell_the_version_that_it_was_made_for(
 def test_a_held_record_waits_in_the_table_and_is_explained_when_it_wakes(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
-    """L8 beside: the batch is shuffled once in the look-up and not at all in the merge, the table never."""
+    """L8 as well: the batch is shuffled once in the look-up and not at all in the merge, the table never."""
     made = chained(dataset, quality={"max_held_age": "1h"})
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     first = [Sent(0, n, 10 + n, key, 1, f"m{n}", {"owner": key}) for n, key in enumerate("abcdefgh")]
@@ -141,12 +141,12 @@ def test_a_held_record_waits_in_the_table_and_is_explained_when_it_wakes(
     before = last_statement(session)
     closing = run(session, lake, made, export(tmp_path / "2", [Sent(0, 10, 40, "a", 2, "z", {"owner": "A2"})]))
     assert counts(closing) == {"applied/folded": 2, "applied/update": 1}
-    writes = [one for one in statements(session, before) if one.writes]
+    writes = [statement for statement in statements(session, before) if statement.writes]
     actions = writes[1]
-    [merge] = [one for one in writes if one.writes == "WriteDelta"]  # the verdicts are appended beside it
+    [merge] = [write for write in writes if write.writes == "WriteDelta"]  # the verdicts are appended next to it
     assert (actions.exchanges, merge.exchanges) == (1, 0)
-    told = explain(lake, made, digest_of_key(made, {"id": "a"}))
-    assert [(one["offset"], one["verdict"], one["reason"]) for one in told] == [
+    rows = explain(lake, made, digest_of_key(made, {"id": "a"}))
+    assert [(row["offset"], row["verdict"], row["reason"]) for row in rows] == [
         (0, "applied", "insert"),
         (8, "held", "version_gap"),
         (8, "applied", "folded"),
@@ -202,7 +202,7 @@ def test_two_records_of_a_version_may_have_one_inferred_place(
     assert prove(session, lake, made).holds
 
 
-def stands(lake: Lake, made: Dataset) -> dict[str, str]:
+def read_owners(lake: Lake, made: Dataset) -> dict[str, str]:
     return {row["id"]: row["owner"] for row in rows_of(lake, made)}
 
 
@@ -221,12 +221,12 @@ def test_an_accepted_gap_is_a_batch_that_wakes_what_waited(
         Sent(0, 5, 15, "b", 6, "6", {"owner": "B6"}),
     ]
     run(session, lake, made, export(tmp_path / "0", log))
-    assert (stands(lake, made), held(session, made)) == (
+    assert (read_owners(lake, made), held(session, made)) == (
         {"a": "A1"}, [("a", 3), ("a", 6), ("a", 7), ("a", 9), ("b", 6)],
     )  # fmt: skip
     done = accept(session, lake, made, "a", 6)
     assert counts(done) == {"applied/folded": 2, "applied/update": 1}
-    assert (stands(lake, made), held(session, made)) == ({"a": "A7"}, [("a", 9), ("b", 6)])
+    assert (read_owners(lake, made), held(session, made)) == ({"a": "A7"}, [("a", 9), ("b", 6)])
     newest = records_of(lake, made)[0]
     assert newest.decision == log_of(lake, "accounts", done.batch)[0]
     assert newest.accepted == [Accepted(key={"id": "a"}, version=6)]
@@ -243,7 +243,7 @@ def test_an_accepted_gap_is_a_batch_that_wakes_what_waited(
     assert counts(run(session, lake, made, export(tmp_path / "1", late))) == {
         "superseded/backwards": 1, "applied/folded": 1, "applied/update": 1,
     }  # fmt: skip
-    assert (stands(lake, made), held(session, made)) == ({"a": "A9"}, [("b", 6)])
+    assert (read_owners(lake, made), held(session, made)) == ({"a": "A9"}, [("b", 6)])
     assert prove(session, lake, made).differences == {}
 
 
@@ -256,20 +256,20 @@ def test_L1_a_rebuild_and_a_run_behind_a_rollback_obey_an_accepted_gap(
     first = run(session, lake, made, export(tmp_path / "0", [Sent(0, 0, 10, "a", 1, "1", {"owner": "A1"})]))
     above = run(session, lake, made, export(tmp_path / "1", [Sent(0, 1, 11, "a", 3, "2", {"owner": "A3"})]))
     gap = accept(session, lake, made, "a", 3)
-    assert stands(lake, made) == {"a": "A3"}
+    assert read_owners(lake, made) == {"a": "A3"}
 
     roll_back(lake, made, first.batch, "mia", "to look")
-    assert stands(lake, made) == {"a": "A1"}
+    assert read_owners(lake, made) == {"a": "A1"}
     for batch, wanted in ((gap.batch, "A1"), (above.batch, "A3")):
         take_up(lake, made, batch, "mia")
         assert run_batch(lake, made, find_plan(lake, made, batch), spark).published
-        assert stands(lake, made) == {"a": wanted}
+        assert read_owners(lake, made) == {"a": wanted}
     assert held(session, made) == []
 
     changed = chained(dataset, target={"table": "tests.accounts", "buckets": 3})
     assert rebuild(lake, changed, spark).swapped
-    assert (stands(lake, changed), held(session, changed)) == ({"a": "A3"}, [])
-    assert [one.batch for one in records_of(lake, changed)] == [gap.batch, above.batch, first.batch]
+    assert (read_owners(lake, changed), held(session, changed)) == ({"a": "A3"}, [])
+    assert [record.batch for record in records_of(lake, changed)] == [gap.batch, above.batch, first.batch]
 
 
 def test_the_gate_asks_that_an_accepted_gap_was_gone_over(
@@ -312,27 +312,29 @@ def test_a_gap_of_a_key_that_lies_in_a_period_is_looked_up_there(
     )
     done = accept(session, lake, made, {"id": "a", "day": "2026-03-31"}, 4)
     assert counts(done) == {"applied/update": 1}
-    assert sorted(row["owner"] for row in rows_of(lake, made)) == ["A1", "A4"], "February's a stands on its own"
+    assert sorted(row["owner"] for row in rows_of(lake, made)) == ["A1", "A4"], "February's a is a key of its own"
 
 
 @pytest.mark.nightly(reason="test_waivers waives what is held by day, and tests/unit/test_held.py lists it")
 def test_held_lists_what_waits_and_too_many_are_red_until_they_are_waived(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
-    """An accepted gap is not red by what it leaves waiting: else nobody could get there."""
+    """An accepted gap is not red by what it leaves waiting: otherwise none could be accepted."""
     made = chained(dataset, quality={"max_held": 1})
     first = [Sent(0, 0, 10, "a", 2, "1", {"owner": "A2"}), Sent(0, 1, 11, "b", 1, "2", {"owner": "B1"})]
     batch = run(session, lake, made, export(tmp_path / "0", first)).batch
     more = [Sent(0, 2, 20, "b", 3, "3", {"owner": "B3"}), Sent(0, 3, 20, "b", 6, "4", {"owner": "B6"})]
     red = run(session, lake, made, export(tmp_path / "1", [*more, first[0]]))
     assert red.red
-    told = ", ".join(f'version {n} of {{"id":"{key}"}}' for key, n in (("a", 2), ("b", 3), ("b", 6)))
-    assert red.red.failed == (f"records held: found 3 (first: {told}), wanted at most 1 [held_records]",)
+    versions = ", ".join(f'version {n} of {{"id":"{key}"}}' for key, n in (("a", 2), ("b", 3), ("b", 6)))
+    assert red.red.failed == (f"records held: found 3 (first: {versions}), wanted at most 1 [held_records]",)
     assert [row["version"] for row in held_of(lake, made)] == [2], "what is published"
 
     release(lake, made, red.batch, ["held_records=3"], "mia", "known")
     assert run_batch(lake, made, find_plan(lake, made, red.batch), InSession(lake, session)).published
-    since = {one.batch: {"batch": one.batch, "at": one.written.isoformat()} for one in records_of(lake, made)}
+    since = {
+        record.batch: {"batch": record.batch, "at": record.written.isoformat()} for record in records_of(lake, made)
+    }
     place = {"topic": "t", "partition": 0}
     rows = [
         {"key": {"id": "a"}, "version": 2, "missing": [[1, 2]], "since": since[batch], "offset": 0},

@@ -87,7 +87,7 @@ def test_every_step_finds_a_published_batch_whose_tables_and_landed_bytes_are_go
 
 
 @pytest.mark.nightly(reason="tests/unit/test_report_page.py shows the newer audit by day")
-def test_a_published_batch_is_audited_beside_its_gate_and_the_report_has_the_newer_result(
+def test_a_published_batch_is_audited_after_its_gate_and_the_report_has_the_newer_result(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
     made, twice = accounts(dataset), [sent(1), replace(sent(1), offset=2)]

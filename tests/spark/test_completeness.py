@@ -160,7 +160,7 @@ def test_a_partition_that_fell_silent_is_named(dataset: MakeDataset, lake: Lake,
     check = checks_of(lake, made, done)["silent_partitions"]
     assert (check.severity, check.first) == ("warning", ["t, partition 1"])
     assert any("t, partition 1" in text for text in done.warnings)
-    assert any("t, partition 1" in one.finding.found for one in diagnose(gather(lake, made)).findings)
+    assert any("t, partition 1" in finding.finding.found for finding in diagnose(gather(lake, made)).findings)
 
 
 @pytest.mark.nightly(reason="tests/unit/test_checks.py: a new topic is red and both topics are named")
@@ -223,7 +223,7 @@ def test_keys_that_two_topics_share_are_named(dataset: MakeDataset, lake: Lake, 
     ]  # fmt: skip
     parts = [sent] if batches == 1 else [[*sent[:2], versioned(9, "z", "users", 1)], sent[2:]]
     done = [fold(made, part, name=str(number)) for number, part in enumerate(parts)]
-    assert all(one.published for one in done)
+    assert all(ended.published for ended in done)
     check = checks_of(lake, made, done[-1])["shared_keys"]
     assert (check.severity, check.status, check.observed) == ("warning", "failed", "1")
     [named] = check.first

@@ -1,4 +1,4 @@
-"""Both sides of a conflict as the gate shows them: the record judged and the one that stands, each with its fields."""
+"""Both sides of a conflict as the gate shows them: the judged record and the winner, each with its fields."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.pipeline import Sent, accounts, export, run
 MakeDataset = Callable[..., Dataset]
 
 
-def test_two_contents_at_one_position_are_shown_as_the_one_that_lost_and_the_one_that_stands(
+def test_two_contents_at_one_position_are_shown_as_the_loser_and_the_winner(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
     """Equal timestamps: nothing but content and key tells the two apart; of two tombstones nothing but the key."""
@@ -35,7 +35,7 @@ def test_two_contents_at_one_position_are_shown_as_the_one_that_lost_and_the_one
         Sent(0, 0, 10, "b", 1, "2", {"owner": "B"}),
         Sent(0, 1, 11, "c", 1, "3", {"owner": "C1"}),
         Sent(0, 1, 11, "c", 1, "4", {"owner": "C2"}),
-        # What stands at the position is superseded by a later version of its key.
+        # The winner at the position is superseded by a later version of its key.
         Sent(0, 2, 12, first, 1, "5", None),
         Sent(0, 2, 12, second, 1, "6", None),
         Sent(0, 3, 13, first, 2, "7", {"owner": "P"}),
@@ -43,17 +43,17 @@ def test_two_contents_at_one_position_are_shown_as_the_one_that_lost_and_the_one
     done = run(session, lake, made, export(tmp_path / "export", log))
     assert done.red is not None
     rows, _ = verdicts_of(lake, made, done.batch)
-    told = {row["offset"]: row for row in rows if row["verdict"] == "conflict"}
-    assert {(row["reason"], row["scope"]) for row in told.values()} == {("inconsistent_position", "in_batch")}
-    assert {offset: row["survivor"] for offset, row in told.items()} == {
+    conflicts = {row["offset"]: row for row in rows if row["verdict"] == "conflict"}
+    assert {(row["reason"], row["scope"]) for row in conflicts.values()} == {("inconsistent_position", "in_batch")}
+    assert {offset: row["survivor"] for offset, row in conflicts.items()} == {
         offset: {"topic": "t", "partition": 0, "offset": offset} for offset in (0, 1, 2)
     }
-    shown = {one["record"]["offset"]: one for one in shown_of(session, lake, made, done.batch)}
+    shown = {conflict["record"]["offset"]: conflict for conflict in shown_of(session, lake, made, done.batch)}
     assert shown[0]["other"]["fields"] == applied_at(lake, made, 0)
     assert sorted(side_ids(shown[0])) == ["a", "b"]
     assert sorted(shown[1][side]["fields"]["owner"] for side in ("record", "other")) == ["C1", "C2"]
     assert side_ids(shown[2]) == [second, first]
-    assert [len(shown), *(one["other"]["offset"] for one in shown.values())] == [3, 0, 1, 2]
+    assert [len(shown), *(conflict["other"]["offset"] for conflict in shown.values())] == [3, 0, 1, 2]
 
 
 def shown_of(session: SparkSession, lake: Lake, made: Dataset, batch: str) -> list[dict[str, Any]]:
@@ -77,7 +77,7 @@ def applied_at(lake: Lake, made: Dataset, offset: int) -> dict[str, Any]:
     """The row that the attempt made of a position, of the two that claim it."""
     (key,) = (row["key"] for row in verdict_rows(lake, made, equal("offset", offset), ("key", "verdict")) if row["key"])
     fields = {"a": "A", "b": "B"}
-    (id_,) = (one for one in fields if digest_of_key(made, {"id": one}).hex() == key)
+    (id_,) = (field for field in fields if digest_of_key(made, {"id": field}).hex() == key)
     return {"id": id_, "owner": fields[id_], "credit": None}
 
 

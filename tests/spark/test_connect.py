@@ -26,10 +26,10 @@ def landed(folder: Path, files: dict[tuple[int, str], bytes]) -> list[tuple[Land
         file = folder / f"{number:06d}-t_0_{start:010d}.json"
         file.write_bytes(content)
         name = NAME % (start, "" if role == "values" else f".{role}")
-        one = LandedObject(
+        object_ = LandedObject(
             name=name, key=file.name, size=len(content), sha256="", role=role, topic="t", partition=0, start=start
         )
-        found.append((one, file.as_uri()))
+        found.append((object_, file.as_uri()))
     return found
 
 
@@ -107,7 +107,7 @@ def test_an_empty_object_holds_no_record(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_an_object_that_a_task_cannot_hold_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    [(one, uri)] = landed(tmp_path, {(0, "values"): b"1\n"})
-    huge = one.model_copy(update={"size": LARGEST + 1})
+    [(object_, uri)] = landed(tmp_path, {(0, "values"): b"1\n"})
+    huge = object_.model_copy(update={"size": LARGEST + 1})
     with pytest.raises(ObjectTooLargeError, match=r"t\+0\+0000000000"):
         read_connect(spark, [(huge, uri)], Origin(cluster="c"))

@@ -381,7 +381,7 @@ def test_a_failed_cast_is_no_answer_of_a_filter_or_a_delete_unless_nothing_hangs
         record(repr(case), b'{"note": "1"}', key_bytes=KEY, headers=[("kind", case[0]), ("v", case[1])])
         for case in CASTS
     ]
-    for column, text in [*((FILTERED, one) for one in filters), *((DELETED, one) for one in deletes)]:
+    for column, text in [*((FILTERED, text) for text in filters), *((DELETED, text) for text in deletes)]:
         place = "source.filter" if column == FILTERED else "apply.delete_when"
         source = dataset().source.model_dump() | ({"filter": text} if column == FILTERED else {})
         apply = upsert | ({"delete_when": text} if column == DELETED else {})
@@ -390,9 +390,9 @@ def test_a_failed_cast_is_no_answer_of_a_filter_or_a_delete_unless_nothing_hangs
         )
         rows = _by_case(decode(envelope(spark, records), made).drop("_headers"))
         for case in CASTS:
-            told = _rejection(rows[repr(case)])
-            assert told in (None, ("wrong_type", f"{place}: a cast fails in {text}"))
-            found[case] += ((rows[repr(case)][column], place if told else None),)
+            rejection = _rejection(rows[repr(case)])
+            assert rejection in (None, ("wrong_type", f"{place}: a cast fails in {text}"))
+            found[case] += ((rows[repr(case)][column], place if rejection else None),)
     assert found == CASTS
 
 
@@ -494,7 +494,7 @@ def test_a_key_that_cannot_be_read_is_not_filtered_by_what_it_says_and_hinders_o
 ) -> None:
     by_key = {"filter": "key.kind = 'a'"}
     cases = {
-        # (key's format, what the source has beside, what identifies, key): (filtered, rejected)
+        # (key's format, what else the source has, what identifies, key): (filtered, rejected)
         ("json", (), "key.id", b"a"): (False, ("undecodable", "the key is not one JSON value")),
         ("json", tuple(by_key.items()), "id", b"a"): (True, ("undecodable", "the key is not one JSON value")),
         ("json", tuple(by_key.items()), "id", None): (True, None),
@@ -505,8 +505,8 @@ def test_a_key_that_cannot_be_read_is_not_filtered_by_what_it_says_and_hinders_o
         ("bytes", (), "id", b"\xff"): (False, None),
     }
     found = {}
-    for kind, beside, identity, key in cases:
-        source = dataset().source.model_dump() | dict(beside)
+    for kind, more, identity, key in cases:
+        source = dataset().source.model_dump() | dict(more)
         made = dataset(
             source=source,
             key={"format": kind},
@@ -514,7 +514,7 @@ def test_a_key_that_cannot_be_read_is_not_filtered_by_what_it_says_and_hinders_o
             identity={"message_id": identity},
         )
         row = decode(envelope(spark, [record("one", b'{"id": "1"}', key_bytes=key)]), made).collect()[0]
-        found[(kind, beside, identity, key)] = (row[FILTERED], _rejection(row))
+        found[(kind, more, identity, key)] = (row[FILTERED], _rejection(row))
     assert found == cases
 
 
@@ -643,12 +643,12 @@ def test_only_the_next_version_follows_the_one_that_a_record_expects(spark: Spar
         version = {"guard": "contiguous", "expected": "long(header.e)", **own}
         made = dataset(**UPSERT | {"apply": {**UPSERT["apply"], "version": version}})
         records = [
-            record(repr(told), VALUE, key_bytes=KEY, headers=[("v", told[0]), ("e", told[1]), ("m", "m1")])
-            for told in STEPS
+            record(repr(step), VALUE, key_bytes=KEY, headers=[("v", step[0]), ("e", step[1]), ("m", "m1")])
+            for step in STEPS
         ]
         rows = _by_case(identify(decode(envelope(spark, records), made), made).drop("_headers"))
-        for told in STEPS:
-            found[told] += (_rejection(rows[repr(told)]), rows[repr(told)][C.VERSION])
+        for step in STEPS:
+            found[step] += (_rejection(rows[repr(step)]), rows[repr(step)][C.VERSION])
     assert found == STEPS
 
 

@@ -120,7 +120,7 @@ def test_L1_nothing_of_the_person_is_left_and_all_else_stays_through_reruns_and_
     judged = InSession(lake, session).run("gate", made, first.batch, first.published.attempt if first.published else "")
     left = StepResult(step="gate", document=judged.model_dump(mode="json"))
     lake.put(result_key(made.name, first.batch, judged.attempt, "gate"), left)
-    spans, verdicts = offsets_of(lake, made), [one["verdicts"] for one in batches_of(lake, made)]
+    spans, verdicts = offsets_of(lake, made), [batch["verdicts"] for batch in batches_of(lake, made)]
     held = files_with(lake, *PERSON)
     for place in (
         "landed/",
@@ -146,9 +146,9 @@ def test_L1_nothing_of_the_person_is_left_and_all_else_stays_through_reruns_and_
     assert files_with(lake, "Bob") != []
     rows = rows_of(lake, made)
     assert [row["id"] for row in rows] == ["bob"]
-    assert (offsets_of(lake, made), [one["verdicts"] for one in batches_of(lake, made)][:3]) == (spans, verdicts)
+    assert (offsets_of(lake, made), [batch["verdicts"] for batch in batches_of(lake, made)][:3]) == (spans, verdicts)
     assert prove(session, lake, made).differences == {}
-    assert all(one.published and not one.red for one in run_all(session, lake, made))
+    assert all(done.published and not done.red for done in run_all(session, lake, made))
     assert rows_of(lake, made) == rows
     with pytest.raises(UsageError, match=r"snapshot of batch .* has expired"):
         roll_back(lake, made, first.batch, "mia", "no way back")
@@ -180,15 +180,21 @@ def land_live(session: SparkSession, lake: Lake, dataset: Dataset, records: list
     put_plan(lake, plan)
     prefix = lake_keys.landed(plan.source, plan.batch, "a1", "")
     rows = [
-        ("c", "t", 1, 0, one.offset, one.at, 0, json.dumps({"id": one.id}).encode(), json.dumps(one.value).encode(),
-         [("m", one.message_id.encode()), ("v", str(one.version).encode())])
-        for one in records
+        ("c", "t", 1, 0, record.offset, record.at, 0,
+         json.dumps({"id": record.id}).encode(), json.dumps(record.value).encode(),
+         [("m", record.message_id.encode()), ("v", str(record.version).encode())])
+        for record in records
     ]  # fmt: skip
     session.createDataFrame(rows, LANDED).coalesce(1).write.parquet(lake.storage.uri_of(prefix))
     found = [info for info in lake.storage.list(prefix) if info.key.endswith(".parquet")]
     objects = [
-        LandedObject(name=one.key.rpartition("/")[2], key=one.key, size=one.size, sha256=lake.storage.digest(one.key))
-        for one in found
+        LandedObject(
+            name=object_.key.rpartition("/")[2],
+            key=object_.key,
+            size=object_.size,
+            sha256=lake.storage.digest(object_.key),
+        )
+        for object_ in found
     ]
     made = Manifest(
         batch=plan.batch, source=plan.source, attempt="a1", objects=objects, layout="kafka", ranges=spans, examined=True
@@ -223,7 +229,7 @@ def test_L1_a_live_topic_appended_by_message_loses_one_and_keeps_all_others(
         [row[name] for name in places] for row in was
     ]
     assert prove(session, lake, made).differences == {}
-    assert all(one.published for one in run_all(session, lake, made))
+    assert all(done.published for done in run_all(session, lake, made))
     assert meant(lake, made, [KEY], InSession(lake, session)).objects == {}
 
 
@@ -240,7 +246,7 @@ def test_L6_killed_anywhere_the_same_command_ends_it(
 ) -> None:
     made = accounts(dataset, quality=QUALITY)
     run(session, lake, made, export(folder / "1", [ann(0, 1), bob(1, 1), ann(2, 1, "other")]))
-    for point in [one for one in ERASE_POINTS if one not in LANDING_POINTS]:
+    for point in [point for point in ERASE_POINTS if point not in LANDING_POINTS]:
 
         def die(name: str, point: str = point) -> None:
             if name == point:

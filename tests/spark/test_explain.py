@@ -61,7 +61,7 @@ class Line:
 def put(folder: Path, **files: list[Line]) -> Path:
     folder.mkdir()
     for name, lines in files.items():
-        (folder / f"{name}.jsonl").write_bytes(b"".join(one.line() for one in lines))
+        (folder / f"{name}.jsonl").write_bytes(b"".join(line.line() for line in lines))
     return folder
 
 
@@ -97,7 +97,7 @@ FOURTH = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Published:
     """Four batches of the lake, and their reports."""
 
     lake: Lake
@@ -106,12 +106,12 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(
+def published(
     session_on: Callable[[Lake], SparkSession],
     lake_in: Callable[[Path], Lake],
     dataset: MakeDataset,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Told:
+) -> Published:
     folder = tmp_path_factory.mktemp("explain")
     lake = lake_in(folder)
     made = dataset(
@@ -128,20 +128,25 @@ def told(
         done = run(session, lake, made, put(folder / name, **files))
         assert done.red is None, done.red
         reports.append(describe(lake, made, done.batch))
-    return Told(lake, made, reports)
+    return Published(lake, made, reports)
 
 
 @pytest.mark.nightly(
     reason="test_survivors names the narrowest level by day, and tests/process/test_runs.py explains a key"
 )
-def test_duplicates_have_the_reason_of_the_narrowest_level(told: Told) -> None:
-    assert told.reports[0].counts["duplicate"] == {"position": 2, "producer": 1, "message_id": 3, "business_key": 1}
-    assert told.reports[1].counts["duplicate"] == {"position": 1, "business_key": 1}
+def test_duplicates_have_the_reason_of_the_narrowest_level(published: Published) -> None:
+    assert published.reports[0].counts["duplicate"] == {
+        "position": 2,
+        "producer": 1,
+        "message_id": 3,
+        "business_key": 1,
+    }
+    assert published.reports[1].counts["duplicate"] == {"position": 1, "business_key": 1}
 
 
-def test_each_cause_is_told_with_its_evidence(told: Told) -> None:
+def test_each_cause_is_reported_with_its_evidence(published: Published) -> None:
     first, second, _, fourth = (
-        {one.cause.name: (one.records, one.seconds) for one in report.causes} for report in told.reports
+        {cause.cause.name: (cause.records, cause.seconds) for cause in report.causes} for report in published.reports
     )
     assert first == {
         "written twice by the exporter": (1, (0, 0)),
@@ -156,27 +161,28 @@ def test_each_cause_is_told_with_its_evidence(told: Told) -> None:
     assert fourth == {"accepted again under its name": (1, (6, 6)), "retry after a lost acknowledgement": (1, (1, 1))}
 
 
-def test_the_sequence_rule_is_told_and_removes_nothing(told: Told) -> None:
-    found = told.reports[0].producers
+def test_the_sequence_rule_is_reported_and_removes_nothing(published: Published) -> None:
+    found = published.reports[0].producers
     assert found is not None
     assert (found.sessions, found.outcomes, found.missing) == (
         3,
         {"accepted": 5, "repeat": 1, "gap": 1, "fenced": 0},
         3,
     )
-    assert [len(report.come_again) for report in told.reports] == [0, 0, 1, 1]
-    (stale,) = told.reports[2].come_again
+    assert [len(report.come_again) for report in published.reports] == [0, 0, 1, 1]
+    (stale,) = published.reports[2].come_again
     assert (stale.session.start, stale.session.lowest, stale.highest.sequence, stale.highest.offset) == (10, 6, 8, 7)
-    assert told.reports[2].counts == {"applied": {"insert": 2}}
+    assert published.reports[2].counts == {"applied": {"insert": 2}}
     highest = [
-        {one.producer: one.sequence for one in report.highest if "/0" in one.partition} for report in told.reports
+        {sequence.producer: sequence.sequence for sequence in report.highest if "/0" in sequence.partition}
+        for report in published.reports
     ]
     assert highest == [{"till-1": top, "till-2": 1} for top in (7, 8, 9, 10)]
-    assert {report.left_out for report in told.reports} == {0}
+    assert {report.left_out for report in published.reports} == {0}
 
 
-def test_explain_tells_every_record_of_a_key_and_the_row_that_it_became(told: Told) -> None:
-    rows = explain(told.lake, told.dataset, digest_of_key(told.dataset, {"id": "e1"}))
+def test_explain_tells_every_record_of_a_key_and_the_row_that_it_became(published: Published) -> None:
+    rows = explain(published.lake, published.dataset, digest_of_key(published.dataset, {"id": "e1"}))
     seen = [(row["offset"], row["verdict"], row["reason"], row["scope"], row["row"]) for row in rows]
     row = {"_state": "live", "id": "e1"}
     assert seen == [
@@ -184,77 +190,79 @@ def test_explain_tells_every_record_of_a_key_and_the_row_that_it_became(told: To
         (0, "duplicate", "position", "in_batch", row),
         (8, "duplicate", "business_key", "stored", None),
     ]
-    assert [row["batch"] for row in rows] == [told.reports[0].batch] * 2 + [told.reports[1].batch]
+    assert [row["batch"] for row in rows] == [published.reports[0].batch] * 2 + [published.reports[1].batch]
 
 
-def test_explain_of_a_position_is_that_of_its_key_or_of_the_record_alone(told: Told) -> None:
-    by_key = explain(told.lake, told.dataset, digest_of_key(told.dataset, {"id": "e1"}))
-    assert explain_position(told.lake, told.dataset, Position("t", 0, 8)) == by_key
-    (rejected,) = explain_position(told.lake, told.dataset, Position("t", 0, 9))
+def test_explain_of_a_position_is_that_of_its_key_or_of_the_record_alone(published: Published) -> None:
+    by_key = explain(published.lake, published.dataset, digest_of_key(published.dataset, {"id": "e1"}))
+    assert explain_position(published.lake, published.dataset, Position("t", 0, 8)) == by_key
+    (rejected,) = explain_position(published.lake, published.dataset, Position("t", 0, 9))
     assert (rejected["verdict"], rejected["key"], rejected["row"]) == ("rejected", None, None)
-    assert explain_position(told.lake, told.dataset, Position("t", 0, 77)) == []
-    assert explain_position(told.lake, told.dataset, Position("other", 0, 8)) == []
+    assert explain_position(published.lake, published.dataset, Position("t", 0, 77)) == []
+    assert explain_position(published.lake, published.dataset, Position("other", 0, 8)) == []
 
 
-def test_explain_reads_one_bucket_of_the_attempts_not_the_table(told: Told) -> None:
+def test_explain_reads_one_bucket_of_the_attempts_not_the_table(published: Published) -> None:
     """Planned files of the verdict table: of a key its bucket alone, of a position those that can hold the offset."""
-    table = open_catalog(told.lake).load_table((STAGING, verdict_name(told.dataset)))
-    attempts = [record.attempt for record in records_of(told.lake, told.dataset)]
+    table = open_catalog(published.lake).load_table((STAGING, verdict_name(published.dataset)))
+    attempts = [record.attempt for record in records_of(published.lake, published.dataset)]
 
     def files(wanted: Any) -> int:
         return len(list(table.scan(row_filter=And(wanted, one_of("attempt", attempts))).plan_files()))
 
     everything = files(equal("topic", "t"))
-    of_key = files(equal("key", digest_of_key(told.dataset, {"id": "e1"})))
+    of_key = files(equal("key", digest_of_key(published.dataset, {"id": "e1"})))
     assert (of_key, everything > 4) == (2, True)  # a file a batch that has it
     assert 1 <= files(equal("offset", 9)) < everything
 
 
 def elsewhere(folder: Path, column: str, digest: bytes) -> list[Path]:
     """Files of a table that lie in other buckets than a key does."""
-    files = [one for one in folder.rglob("*.parquet") if not one.name.endswith("-deletes.parquet")]
+    files = [path for path in folder.rglob("*.parquet") if not path.name.endswith("-deletes.parquet")]
 
     def bucket(file: Path) -> str:
         parts = file.relative_to(folder).parts[:-1]
         return "/".join(part for part in parts if not part.startswith("attempt="))
 
-    mine = {bucket(one) for one in files if digest in pq.read_table(one)[column].to_pylist()}
+    mine = {bucket(file) for file in files if digest in pq.read_table(file)[column].to_pylist()}
     assert len(mine) == 1
-    return [one for one in files if bucket(one) not in mine]
+    return [file for file in files if bucket(file) not in mine]
 
 
-def test_L8_explain_of_a_key_opens_files_of_its_bucket_only(told: Told) -> None:
+def test_L8_explain_of_a_key_opens_files_of_its_bucket_only(published: Published) -> None:
     """Whatever lies in other buckets is taken away meanwhile, rows and verdicts."""
-    digest, other = (digest_of_key(told.dataset, {"id": id_}) for id_ in ("e13", "e1"))
-    by_key = explain(told.lake, told.dataset, digest)
+    digest, other = (digest_of_key(published.dataset, {"id": id_}) for id_ in ("e13", "e1"))
+    by_key = explain(published.lake, published.dataset, digest)
     assert [(row["offset"], row["verdict"], bool(row["row"])) for row in by_key] == [
         (13, "applied", True),
         (14, "duplicate", False),
     ]
-    verdicts = elsewhere(verdict_files(told.lake, told.dataset), "key", digest)
-    rows = elsewhere(state_files(told.lake, told.dataset), "_key", digest)
+    verdicts = elsewhere(verdict_files(published.lake, published.dataset), "key", digest)
+    rows = elsewhere(state_files(published.lake, published.dataset), "_key", digest)
     for gone in (verdicts, rows):
         assert gone
         with away(gone):
-            assert explain(told.lake, told.dataset, digest) == by_key
+            assert explain(published.lake, published.dataset, digest) == by_key
             with pytest.raises(FileNotFoundError):
-                explain(told.lake, told.dataset, other)
+                explain(published.lake, published.dataset, other)
 
 
-def test_L8_explain_of_a_position_opens_files_that_can_hold_it_and_its_keys_bucket_only(told: Told) -> None:
+def test_L8_explain_of_a_position_opens_files_that_can_hold_it_and_its_keys_bucket_only(published: Published) -> None:
     """Taken away: verdicts of other buckets whose offsets end before it, and rows of other buckets."""
-    digest = digest_of_key(told.dataset, {"id": "e13"})
-    by_key = explain(told.lake, told.dataset, digest)
+    digest = digest_of_key(published.dataset, {"id": "e13"})
+    by_key = explain(published.lake, published.dataset, digest)
     verdicts = [
-        one
-        for one in elsewhere(verdict_files(told.lake, told.dataset), "key", digest)
-        if max(pq.read_table(one)["offset"].to_pylist()) < 13
+        file
+        for file in elsewhere(verdict_files(published.lake, published.dataset), "key", digest)
+        if max(pq.read_table(file)["offset"].to_pylist()) < 13
     ]
-    assert len({one.relative_to(verdict_files(told.lake, told.dataset)).parts[0] for one in verdicts}) >= 3, "attempts"
-    with away([*verdicts, *elsewhere(state_files(told.lake, told.dataset), "_key", digest)]):
-        assert explain_position(told.lake, told.dataset, Position("t", 0, 13)) == by_key
+    assert (
+        len({file.relative_to(verdict_files(published.lake, published.dataset)).parts[0] for file in verdicts}) >= 3
+    ), "attempts"
+    with away([*verdicts, *elsewhere(state_files(published.lake, published.dataset), "_key", digest)]):
+        assert explain_position(published.lake, published.dataset, Position("t", 0, 13)) == by_key
         with pytest.raises(FileNotFoundError):
-            explain_position(told.lake, told.dataset, Position("t", 0, 0))
+            explain_position(published.lake, published.dataset, Position("t", 0, 0))
 
 
 def test_the_row_of_a_key_has_every_column_that_readers_see(

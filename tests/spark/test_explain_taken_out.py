@@ -30,11 +30,11 @@ EU, US = {"region": "eu"}, {"region": "us"}
 def fold(session: SparkSession, lake: Lake, tmp_path: Path) -> Fold:
     """Runs a batch of records: (offset, key, version, value)."""
 
-    def one(made: Dataset, *records: tuple[int, str, int, Any]) -> BatchRun:
+    def run_records(made: Dataset, *records: tuple[int, str, int, Any]) -> BatchRun:
         sent = [Sent(0, offset, offset, key, version, f"m{offset}", value) for offset, key, version, value in records]
         return run(session, lake, made, export(tmp_path / f"in-{len(list(tmp_path.glob('in-*')))}", sent))
 
-    return one
+    return run_records
 
 
 def shops(dataset: MakeDataset, **more: Any) -> Dataset:

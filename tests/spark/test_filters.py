@@ -29,11 +29,11 @@ MakeDataset = Callable[..., Dataset]
 def fold(session: SparkSession, lake: Lake, tmp_path: Path) -> Fold:
     """Runs a batch of records of one partition: (offset, key, version, value)."""
 
-    def one(made: Dataset, *records: tuple[int, str, int, dict[str, Any] | None]) -> BatchRun:
+    def run_records(made: Dataset, *records: tuple[int, str, int, dict[str, Any] | None]) -> BatchRun:
         sent = [Sent(0, offset, offset, key, version, str(offset), value) for offset, key, version, value in records]
         return run(session, lake, made, export(tmp_path / f"in-{len(list(tmp_path.glob('in-*')))}", sent))
 
-    return one
+    return run_records
 
 
 @pytest.fixture

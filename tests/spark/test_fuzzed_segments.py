@@ -101,8 +101,8 @@ def test_whatever_is_damaged_costs_its_own_record_batch_and_is_named_by_file_and
     drawn = random.Random(seed)
     segments = [damaged(KINDS[number % len(KINDS)], number, drawn) for number in range(SEGMENTS)]
     export = Export(tmp_path / "export")
-    for partition, one in enumerate(segments):
-        export.write(0, one.data, partition=partition)
+    for partition, segment in enumerate(segments):
+        export.write(0, segment.data, partition=partition)
     origin = {"cluster": "c", "incarnation": 1}
     exports = {"path": "exports", "layout": "segments", "origin": origin, "holes": "none"}
     mine = dataset("things", source={"exports": exports}, identity={"business_key": ["id"]})
@@ -112,17 +112,17 @@ def test_whatever_is_damaged_costs_its_own_record_batch_and_is_named_by_file_and
     assert "records landed = verdicts given" not in str(done.red)
     staged = read_flat(session, staged_of(lake, mine, done.batch).table)
     found = staged.select("_order", "id", "_verdict", "_detail").collect()
-    for partition, one in enumerate(segments):
+    for partition, segment in enumerate(segments):
         of = [row for row in found if row["_order"].partition == partition]
-        told = {row["_order"].offset: row["id"] for row in of if row["_verdict"] is None}
-        assert told == one.kept, (seed, partition)
+        good = {row["_order"].offset: row["id"] for row in of if row["_verdict"] is None}
+        assert good == segment.kept, (seed, partition)
         named = [
             tuple(int(text.replace(",", "")) for text in at)
             for row in of
             if row["_verdict"] == "rejected"
             for at in re.findall(rf"bytes ([\d,]+) to ([\d,]+) of t-{partition}/{0:020d}\.log", row["_detail"])
         ]
-        assert len(named) == len(of) - len(told) == (one.place is not None), (seed, partition)
+        assert len(named) == len(of) - len(good) == (segment.place is not None), (seed, partition)
         for start, end in named:
-            assert one.place
-            assert start <= one.place[0] <= one.place[1] <= end, (seed, partition)
+            assert segment.place
+            assert start <= segment.place[0] <= segment.place[1] <= end, (seed, partition)

@@ -118,7 +118,9 @@ def test_a_sequence_that_begins_again_is_found_and_a_retry_is_not(spark: SparkSe
         name: found for name, (_, found) in CASES.items()
     }
     found = restarts_of(staged(spark, logs))
-    assert {one.producer: (one.offset, one.sequence, one.highest) for one in found} == wanted
+    assert {
+        overtaken.producer: (overtaken.offset, overtaken.sequence, overtaken.highest) for overtaken in found
+    } == wanted
     assert restarts_of(staged(spark, logs, epoch=0)) == [], "the log's own producers have epochs"
 
 

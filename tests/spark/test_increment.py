@@ -38,10 +38,10 @@ def stock(dataset: Callable[..., Dataset]) -> Dataset:
     return increments(dataset, {"delta": "long", "worth": "decimal(9,2)"}, {"stock": "delta", "worth_in_all": "worth"})
 
 
-def told(done: BatchRun) -> dict[str, int]:
+def count_verdicts(done: BatchRun) -> dict[str, int]:
     """Verdicts of a published batch."""
     assert done.published, done.red
-    return {f"{verdict}/{reason}": n for verdict, one in done.published.counts.items() for reason, n in one.items()}
+    return {f"{verdict}/{reason}": n for verdict, count in done.published.counts.items() for reason, n in count.items()}
 
 
 def sums(lake: Lake, dataset: Dataset) -> dict[str, tuple[int, str]]:
@@ -52,14 +52,14 @@ def sums(lake: Lake, dataset: Dataset) -> dict[str, tuple[int, str]]:
 def oracle(records: Iterable[Sent]) -> dict[str, tuple[int, str]]:
     """Of each message the first in the order counts, by plain Python."""
     first: dict[str, Sent] = {}
-    for one in records:
-        stands = first.setdefault(one.message_id, one)
-        if (one.at, one.partition, one.offset) < (stands.at, stands.partition, stands.offset):
-            first[one.message_id] = one
+    for record in records:
+        winner = first.setdefault(record.message_id, record)
+        if (record.at, record.partition, record.offset) < (winner.at, winner.partition, winner.offset):
+            first[record.message_id] = record
     found: dict[str, list[dict[str, Any]]] = {}
-    for one in first.values():
-        assert isinstance(one.value, dict)
-        found.setdefault(one.id, []).append(one.value)
+    for record in first.values():
+        assert isinstance(record.value, dict)
+        found.setdefault(record.id, []).append(record.value)
     return {
         article: (sum(v["delta"] for v in values), f"{sum((Decimal(v['worth']) for v in values), Decimal(0)):.2f}")
         for article, values in found.items()
@@ -95,7 +95,7 @@ def test_a_message_is_added_once_and_a_smaller_one_takes_its_place(
             ],
         ),
     )
-    assert told(first) == {"applied/add": 4, "duplicate/message_id": 1, "rejected/null_value": 1}
+    assert count_verdicts(first) == {"applied/add": 4, "duplicate/message_id": 1, "rejected/null_value": 1}
     assert sums(lake, stock) == {"a": (3, "1.50"), "b": (7, "0.00"), "c": (1, "0.00")}
     mark = first.batch
     second = run(
@@ -107,17 +107,17 @@ def test_a_message_is_added_once_and_a_smaller_one_takes_its_place(
             [
                 moved(12, "a", "m2", -2),  # read twice
                 moved(20, "a", "m1", 5, "1.50"),  # sent again, later
-                moved(3, "b", "m3", 9),  # an earlier record of m3 says 9: it stands
+                moved(3, "b", "m3", 9),  # an earlier record of m3 says 9: it wins
                 moved(4, "d", "m4", 1),  # and an earlier one of m4 belongs to another article
                 moved(21, "a", "m1", 6),  # other content under one id
             ],
         ),
     )
-    assert told(second) == {"duplicate/position": 1, "duplicate/message_id": 1, "conflict/same_identity": 3}
+    assert count_verdicts(second) == {"duplicate/position": 1, "duplicate/message_id": 1, "conflict/same_identity": 3}
     assert sums(lake, stock) == {"a": (3, "1.50"), "b": (9, "0.00"), "d": (1, "0.00")}
     view = session.table(f"{CATALOG}.{stock.target.table}")
     assert (view.columns, view.count()) == (["id", "stock", "worth_in_all"], 3)
-    assert {(one["change"], one["row"]["id"]) for one in changes_of(lake, stock, mark).rows} == {
+    assert {(row["change"], row["row"]["id"]) for row in changes_of(lake, stock, mark).rows} == {
         ("updated", "b"),
         ("deleted", "c"),
         ("inserted", "d"),
@@ -143,7 +143,7 @@ def test_a_sum_is_asked_for_by_its_key_as_a_record_has_it(
         {"id": "ABC", "price": "1.5", "at": "2026-03-02", "day": "2026-03-02"},
         {"id": "abc", "price": "1.50", "at": "2026-03-02T00:00:00Z", "day": "2026-03-02"},
     ):
-        assert [one["verdict"] for one in explain_sum(lake, shop, key)] == ["applied"]
+        assert [row["verdict"] for row in explain_sum(lake, shop, key)] == ["applied"]
         assert forget(lake, shop, [key], None, "mia", "asked to", dry_run=True)[1].keys == 1
 
 
@@ -163,8 +163,8 @@ def test_L1_sums_are_a_function_of_the_set_in_any_order_split_and_overlap(
         shuffled = draw.sample(part, len(part)) + draw.sample(part, 10)
         before = last_statement(session)
         run(session, lake, stock, export(tmp_path / f"part-{number}", shuffled, files=2))
-        seen |= {one.offset for one in part}
-        assert sums(lake, stock) == oracle(one for one in log if one.offset in seen)
+        seen |= {record.offset for record in part}
+        assert sums(lake, stock) == oracle(record for record in log if record.offset in seen)
         if number:  # L8: of what the batch moves one, of the table none
             assert exchanges(session, before) == [0, 1, 0, 0, 0]
 
@@ -186,17 +186,21 @@ def test_L5_every_state_that_main_had_is_whole_and_the_last_of_them_outlive_an_e
     assert session.table(f"{name}.snapshots").count() == len(led_to) + 2, "what the second and the third took out"
     assert [table.reach(states) for states in (1, 2, 3)] == [1, 3, 5]
     expire(session, ".".join(table.identifier), datetime.now(UTC), table.reach(2))
-    assert [table.table.refresh().snapshot_by_id(one) is not None for one in led_to[-3:]] == [False, True, True]
+    assert [table.table.refresh().snapshot_by_id(snapshot) is not None for snapshot in led_to[-3:]] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def exchanges(session: SparkSession, before: int) -> list[int]:
     """Of each write that reads the table, its exchanges."""
-    return [one.exchanges for one in reading(session, before)]
+    return [write.exchanges for write in reading(session, before)]
 
 
 def reading(session: SparkSession, before: int) -> list[Executed]:
     """The writes that read the table: the entries' look-up, the moves, the sums' look-up, the delete, the append."""
-    return [one for one in statements(session, before) if one.writes and "stock__state_" in one.text]
+    return [write for write in statements(session, before) if write.writes and "stock__state_" in write.text]
 
 
 @pytest.mark.nightly(reason="test_plans asks it of other modes by day")
@@ -213,7 +217,7 @@ def test_L8_a_look_up_reads_only_the_buckets_that_the_batch_has(
         for name, records in (("many", many), ("one", [moved(50, "a1", "m50", 1)]), ("all", all_again)):
             before = last_statement(session)
             run(session, lake, counted, export(tmp_path / name, records))
-            read[name] = [one.splits.get("stock__state_", 0) for one in reading(session, before)]
+            read[name] = [write.splits.get("stock__state_", 0) for write in reading(session, before)]
     finally:
         session.conf.set("spark.sql.autoBroadcastJoinThreshold", threshold or "10485760")
     assert read["one"] == [1, 1, 2, 0], "the entry's look-up, the sum's, what leaves of both, and what is appended"

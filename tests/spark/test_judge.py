@@ -34,21 +34,21 @@ def found(
     session: SparkSession, base: list[Decoded], batch: list[Decoded], made: Dataset, covered: tuple[int, ...] = ()
 ) -> list[Any]:
     """What the look-up says of each record of the batch, in the order of offsets."""
-    table = [_row(one) for one in base]
+    table = [_row(record) for record in base]
     staged = judge_batch(_identified(session, batch, made, covered), made, within=(CASE,))
     return _judged(staged, state(session, table, made), made)
 
 
 def _identified(session: SparkSession, batch: list[Decoded], made: Dataset, covered: tuple[int, ...]) -> DataFrame:
-    return identified(session, [("", one, one.position[-1] in covered) for one in batch], made)
+    return identified(session, [("", record, record.position[-1] in covered) for record in batch], made)
 
 
 def _judged(staged: DataFrame, table: DataFrame, made: Dataset) -> list[Any]:
     folding = folding_of(made)
-    return _told(settle_known(folding.judge(staged, folding.base_columns(table))))
+    return _select_rows(settle_known(folding.judge(staged, folding.base_columns(table))))
 
 
-def _told(judged: DataFrame) -> list[Any]:
+def _select_rows(judged: DataFrame) -> list[Any]:
     offset = F.col(f"{C.ORDER}.offset")
     columns = (offset, CONTENT, C.VERDICT, C.REASON, U.SCOPE, F.col(f"{U.OTHER}.offset"), U.WON, U.ACTION)
     return [tuple(row) for row in judged.select(*columns).orderBy(offset, CONTENT, C.VERDICT).collect()]
@@ -67,10 +67,10 @@ def test_append_into_an_empty_table_inserts_survivors_only(spark: SparkSession, 
         (rec(4, key=None, rejected="undecodable"), "rejected", "undecodable", "in_batch", None, False, None),
         (rec(5, key=None, filtered=True), "filtered", "filter", "in_batch", None, False, None),
     ]
-    assert found(spark, [], [one for one, *_ in table], append(dataset)) == wanted(table)
+    assert found(spark, [], [record for record, *_ in table], append(dataset)) == wanted(table)
 
 
-def test_append_against_rows_the_smaller_stands_and_equal_content_is_a_duplicate(
+def test_append_against_rows_the_smaller_wins_and_equal_content_is_a_duplicate(
     spark: SparkSession, dataset: MakeDataset
 ) -> None:
     base = [rec(50, key=key, message_id="m50") for key in ("a", "b", "c", "d", "e", "f", "g", "h")]
@@ -82,7 +82,7 @@ def test_append_against_rows_the_smaller_stands_and_equal_content_is_a_duplicate
         (rec(50, "z", "e"), "conflict", "inconsistent_position", "stored", 50, False, None),
         (rec(60, key="f"), "duplicate", "business_key", "stored", 50, False, None),
         (rec(61, "y", "g"), "conflict", "same_identity", "stored", 50, False, None),
-        # a loser of the batch answers to whoever stands for its key in the end
+        # a loser of the batch names the record that wins its key in the end
         (rec(62, "y", "f"), "conflict", "same_identity", "in_batch", 50, False, None),
         (rec(63, "y", "g"), "conflict", "same_identity", "stored", 50, False, None),
         (rec(64, "x", "g"), "duplicate", "business_key", "stored", 50, False, None),
@@ -90,7 +90,7 @@ def test_append_against_rows_the_smaller_stands_and_equal_content_is_a_duplicate
         (rec(66, "y", "h"), "conflict", "same_identity", "stored", 50, False, None),
         (rec(66, "y", "h"), "duplicate", "position", "in_batch", 50, False, None),  # in conflict once
     ]
-    assert found(spark, base, [one for one, *_ in table], append(dataset)) == wanted(table)
+    assert found(spark, base, [record for record, *_ in table], append(dataset)) == wanted(table)
 
 
 def test_upsert_into_an_empty_table(spark: SparkSession, dataset: MakeDataset) -> None:
@@ -99,14 +99,14 @@ def test_upsert_into_an_empty_table(spark: SparkSession, dataset: MakeDataset) -
         (rec(2, "y", "a", version=2), "applied", "insert", "in_batch", None, False, "insert"),
         (rec(3, "deleted", "b", version=1, deleted=True), "applied", "delete", "in_batch", None, False, "insert"),
     ]
-    assert found(spark, [], [one for one, *_ in table], upsert(dataset)) == wanted(table)
+    assert found(spark, [], [record for record, *_ in table], upsert(dataset)) == wanted(table)
 
 
 UPSERT_BASE = [rec(50, key=key, version=2, message_id="m50") for key in ("a", "b", "c", "d", "e", "f", "g", "h")]
 DELETED = rec(50, "deleted", "gone", version=2, deleted=True)
 
 
-def test_upsert_against_rows_the_newer_version_stands(spark: SparkSession, dataset: MakeDataset) -> None:
+def test_upsert_against_rows_the_newer_version_wins(spark: SparkSession, dataset: MakeDataset) -> None:
     table: list[Expected] = [
         (rec(10, "y", "a", version=3), "applied", "update", "stored", 50, False, "update"),
         (rec(11, "deleted", "b", version=3, deleted=True), "applied", "delete", "stored", 50, False, "update"),
@@ -124,7 +124,7 @@ def test_upsert_against_rows_the_newer_version_stands(spark: SparkSession, datas
         (rec(68, "x", "f", version=2), "duplicate", "key_version", "in_batch", 50, False, None),
         (rec(69, "x", "f", version=2, message_id="m50"), "duplicate", "message_id", "stored", 50, False, None),
     ]
-    assert found(spark, [*UPSERT_BASE, DELETED], [one for one, *_ in table], upsert(dataset)) == wanted(table)
+    assert found(spark, [*UPSERT_BASE, DELETED], [record for record, *_ in table], upsert(dataset)) == wanted(table)
 
 
 def test_a_lower_version_behind_the_row_in_its_partition_went_backwards(
@@ -146,7 +146,7 @@ def test_a_lower_version_behind_the_row_in_its_partition_went_backwards(
     ]
     apart: list[Expected] = [(elsewhere, "superseded", "stored", "stored", 50, False, None)]
     for rows in (table, apart):
-        assert found(spark, base, [one for one, *_ in rows], upsert(dataset)) == wanted(rows)
+        assert found(spark, base, [record for record, *_ in rows], upsert(dataset)) == wanted(rows)
 
 
 @pytest.mark.parametrize("chained", [False, True])
@@ -167,19 +167,19 @@ def test_who_lost_to_its_own_version_answers_to_the_row_that_beats_both(
         (rec(winner, "y", "d", version=2), differs, "same_version", "stored", first, False, None),
         (rec(winner, "y", "d", version=2), "duplicate", "position", "in_batch", first, False, None),
     ]
-    batch = [one for one, *_ in table]
+    batch = [record for record, *_ in table]
     if chained:  # the base's rows are held, or heads: it does not matter
         made = dataset(**CHAINS[f"contiguous, tie {tie}"])
         rows = judge_batch(_identified(spark, batch, made, ()), made, within=(CASE,))
-        stood = state(spark, [_row(one) | {S.STATE: "held", C.PRODUCER: None} for one in base], made)
-        told = _judged(rows, stood, made)
+        stood = state(spark, [_row(record) | {S.STATE: "held", C.PRODUCER: None} for record in base], made)
+        outcome = _judged(rows, stood, made)
     else:
-        told = found(spark, base, batch, upsert(dataset, tie))
-    assert sorted(told, key=str) == sorted(wanted(table), key=str)
+        outcome = found(spark, base, batch, upsert(dataset, tie))
+    assert sorted(outcome, key=str) == sorted(wanted(table), key=str)
 
 
 def tied(tie: str) -> list[Expected]:
-    """Records of the version that stands, earlier and later than it, under each tie."""
+    """Records of the stored version, earlier and later than it, under each tie."""
     later_wins = tie != "first"
     verdicts = {
         # tie: ((an earlier one of other content), (a later one))
@@ -211,13 +211,13 @@ def tied(tie: str) -> list[Expected]:
 def test_upsert_of_the_stored_version_follows_the_tie(spark: SparkSession, dataset: MakeDataset) -> None:
     for tie in ("conflict", "last", "first"):
         table = tied(tie)
-        assert found(spark, UPSERT_BASE, [one for one, *_ in table], upsert(dataset, tie)) == wanted(table), tie
+        assert found(spark, UPSERT_BASE, [record for record, *_ in table], upsert(dataset, tie)) == wanted(table), tie
 
 
 def test_an_inferred_position_never_says_that_it_has_two_contents(spark: SparkSession, dataset: MakeDataset) -> None:
     inexact = partial(dataset, source={"exports": {"path": "e", "layout": "connect", "origin": {"cluster": "c"}}})
-    one: list[Expected] = [(rec(50, "z"), "conflict", "same_identity", "stored", 50, False, None)]
-    assert found(spark, [rec(50)], [rec(50, "z")], append(inexact)) == wanted(one)
+    expected: list[Expected] = [(rec(50, "z"), "conflict", "same_identity", "stored", 50, False, None)]
+    assert found(spark, [rec(50)], [rec(50, "z")], append(inexact)) == wanted(expected)
     two: list[Expected] = [(rec(50, "z", version=1), "superseded", "same_version", "stored", 50, False, None)]
     assert found(spark, [rec(50, version=1)], [rec(50, "z", version=1)], upsert(inexact, "last")) == wanted(two)
 
@@ -233,7 +233,7 @@ def test_a_covered_position_is_a_stored_duplicate_of_itself(spark: SparkSession,
         (rec(60, "y", "a"), "duplicate", "position", "stored", 60, False, None),  # it had lost
         (rec(61, key="new"), "duplicate", "position", "stored", 61, False, None),  # its row was forgotten
     ]
-    batch = [one for one, *_ in table]
+    batch = [record for record, *_ in table]
     assert found(spark, base, batch, append(dataset), covered=(1, 3, 4, 60, 61)) == wanted(table)
 
 
@@ -252,14 +252,14 @@ def test_another_content_at_a_covered_position_is_a_conflict_and_changes_nothing
     log = [rec(3, "y", "new", **numbers), rec(10, "y", "a", **numbers), rec(60, "y", "b", **numbers)]
     log.append(rec(61, key=None, filtered=True, **numbers))
     table: list[Expected] = [
-        (one, "conflict", "inconsistent_position", "stored", one.position[-1], False, None) for one in log
+        (record, "conflict", "inconsistent_position", "stored", record.position[-1], False, None) for record in log
     ]
-    stood = state(spark, [_row(one) | {C.PRODUCER: None} for one in base], made)
+    stood = state(spark, [_row(record) | {C.PRODUCER: None} for record in base], made)
     rows = judge_batch(_identified(spark, log, made, (3, 10, 60, 61)), made, within=(CASE,))
     assert _judged(rows.withColumn(U.DIFFERS, F.lit(True)), stood, made) == wanted(table)
 
 
-def test_a_content_that_was_beaten_at_its_position_names_the_one_that_stands_in_every_look_up(
+def test_a_content_that_was_beaten_at_its_position_names_the_winner_in_every_look_up(
     spark: SparkSession, dataset: MakeDataset
 ) -> None:
     """Whatever the table has, and though the position is covered: it meets no key."""
@@ -267,10 +267,10 @@ def test_a_content_that_was_beaten_at_its_position_names_the_one_that_stands_in_
     batch = [rec(60, "x", "a", version=1), rec(60, "y", "b", version=2), rec(61, "y", "a", version=2)]
     for made in (append(dataset), upsert(dataset), dataset(**CHAINS["contiguous, tie conflict"])):
         rows = judge_batch(fold_positions(_identified(spark, batch, made, (60,))), made, within=(CASE,))
-        stood = state(spark, [_row(one) | {C.PRODUCER: None} for one in base], made)
-        told = _judged(rows, stood, made)
+        stood = state(spark, [_row(record) | {C.PRODUCER: None} for record in base], made)
+        outcome = _judged(rows, stood, made)
         beaten: list[Expected] = [(batch[1], "conflict", "inconsistent_position", "in_batch", 60, False, None)]
-        assert [one for one in told if one[:2] == (60, "y")] == wanted(beaten), made.apply
+        assert [row for row in outcome if row[:2] == (60, "y")] == wanted(beaten), made.apply
 
 
 def _row(record: Decoded) -> dict[str, Any]:

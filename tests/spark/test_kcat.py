@@ -31,7 +31,7 @@ def unreadable(line: bytes) -> dict[str, Any]:
 
 
 def not_bytes(line: bytes) -> dict[str, Any]:
-    """The envelope of a record whose position can be told, but not its payload or key."""
+    """The envelope of a record whose position can be read, but not its payload or key."""
     return good(_key_bytes=None, _headers=None, _value_bytes=line, _unreadable=NOT_BYTES)
 
 
@@ -120,7 +120,7 @@ LINES: dict[str, tuple[bytes, dict[str, Any]]] = {
         LINE.replace(b'"k"', b'"\xee\x82\x80\xee\x83\xbf\xff\xee\x83\x82"'),
         good(_key_bytes=b"\xee\x82\x80\xee\x83\xbf\xff\xee\x83\x82"),
     ),
-    "text beside bytes that are none": (
+    "text next to bytes that are no text": (
         LINE.replace(b'"k"', b'"\xff"').replace(b'"p"', '"é€𝄞\\u00e9\\ud834\\udd1e"'.encode()),
         good(_key_bytes=b"\xff", _value_bytes="é€𝄞é𝄞".encode()),
     ),

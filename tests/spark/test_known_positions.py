@@ -226,21 +226,21 @@ def test_what_decodes_at_a_quarantined_position_leaves_the_quarantine(
     made = entries_of(dataset, quality={"max_rejected_rate": 0.8, "min_records": 1})
     cut = Line(1, '{"id": "x1", "amo', "x", (("mid", "m1"),))
     first = fold(made, [entry(0, "1"), cut, entry(2, BAD), Line(3, None, None)])
-    assert [one["offset"] for one in quarantine_of(lake, made)] == [1, 2, 3]
+    assert [row["offset"] for row in quarantine_of(lake, made)] == [1, 2, 3]
     mended = fold(made, [entry(1, "7"), entry(4, "1")])
     assert counts(lake, made, mended) == {"applied": {"insert": 2}}
-    assert [one["offset"] for one in quarantine_of(lake, made)] == [2, 3]
+    assert [row["offset"] for row in quarantine_of(lake, made)] == [2, 3]
     assert plan_replay(lake, made, first.batch).plan.records == 2
     assert prove(session, lake, made).holds
 
     # What cannot be read where it is covered is rejected: no entry, and no news for the rates.
     again = fold(made, [cut, entry(0, BAD)])
     assert counts(lake, made, again) == {"rejected": {"undecodable": 1, "wrong_type": 1}}
-    assert [one["offset"] for one in quarantine_of(lake, made)] == [2, 3]
+    assert [row["offset"] for row in quarantine_of(lake, made)] == [2, 3]
     assert check_of(lake, made, again, "rejected_rate").observed == "0"
     both = fold(made, [entry(5, BAD), entry(5, "5")])
     assert counts(lake, made, both) == {"applied": {"insert": 1}, "rejected": {"wrong_type": 1}}
-    assert [one["offset"] for one in quarantine_of(lake, made)] == [2, 3]
+    assert [row["offset"] for row in quarantine_of(lake, made)] == [2, 3]
     [row] = offsets_of(lake, made)
     assert (row["covered"], row["quarantined"]) == ([[0, 2], [4, 6]], [[2, 4]])
 

@@ -20,7 +20,7 @@ from tests.support.pipeline import run
 
 FIRST = [Sent(0, 10 + n, f"a{n}", f"{n}.10", at=n, message=f"m{n}") for n in range(4)]
 NEW = [Sent(0, 10 + n, f"new{n}", "9.99", at=100 + n, message=f"new{n}") for n in range(4)]
-"""A topic that was created anew under the same name: the same offsets, other records."""
+"""A topic that was created again under the same name: the same offsets, other records."""
 HOLED = [Sent(0, 10 + n + bool(n), f"a{n}", f"{n}.10", at=n, message=f"m{n}") for n in range(4)]
 """Offset 11 is a transaction's marker."""
 MakeDataset = Callable[..., Dataset]
@@ -55,12 +55,12 @@ def test_an_exact_layout_is_folded_by_position(
     assert overlap == {"applied": {"insert": 1}, "duplicate": {"position": 5}}
     assert rows(lake, made) == L.shown(FIRST)
     coverage = records_of(lake, made)[0].coverage
-    assert {key: one.present for key, one in coverage.partitions.items()} == {"c/t/1/0": [(10, 14)]}
+    assert {key: partition.present for key, partition in coverage.partitions.items()} == {"c/t/1/0": [(10, 14)]}
 
-    # A topic that was created anew has other records at covered offsets: nothing of it is taken for read.
-    anew = run(session, lake, made, tmp_path / "new")
-    assert anew.red is not None
-    assert "no position with two contents: found 4" in str(anew.red)
+    # A topic that was created again has other records at covered offsets: nothing of it is taken for read.
+    recreated = run(session, lake, made, tmp_path / "new")
+    assert recreated.red is not None
+    assert "no position with two contents: found 4" in str(recreated.red)
     assert rows(lake, made) == L.shown(FIRST)
     raised = L.dataset_of(
         dataset, layout.name, name="raised", **layout.exports, origin={"cluster": "c", "incarnation": 2}
@@ -93,7 +93,7 @@ def test_tombstones_that_connect_writes_apart_delete(
 def test_a_record_that_gets_its_key_later_is_used_then(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
-    """The object of its values alone was filtered; with the headers beside it, it is another (L1)."""
+    """The object of its values alone was filtered; with the headers next to it, it is another (L1)."""
     source = {"exports": {"path": str(tmp_path), "layout": "connect", "origin": {"cluster": "c"}, "holes": "none"}}
     made = dataset(
         "entries",

@@ -59,16 +59,16 @@ def seen(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def sent(one: Sent, *, exact: bool) -> dict[str, Any]:
+def sent(record: Sent, *, exact: bool) -> dict[str, Any]:
     """What `seen` says of it."""
-    ms = round(one.instant.timestamp() * 1000)
+    ms = round(record.instant.timestamp() * 1000)
     return {
-        "at": ("t", one.partition, one.offset, ms if exact else None),
-        "key": one.id.encode(),
-        "message": ("m", one.message.encode()),
-        "id": one.id,
-        "credit": one.credit,
-        "instant": one.instant,
+        "at": ("t", record.partition, record.offset, ms if exact else None),
+        "key": record.id.encode(),
+        "message": ("m", record.message.encode()),
+        "id": record.id,
+        "credit": record.credit,
+        "instant": record.instant,
         "ms": ms,
     }
 
@@ -82,7 +82,7 @@ def test_one_log_is_the_same_records_in_every_layout(
     for some in (FIRST, SECOND):
         layout.write(tmp_path / "export", some)
     found = read(session, lake, made, tmp_path / "export")
-    assert [seen(row) for row in found] == [sent(one, exact=layout.exact) for one in (*FIRST, *SECOND)]
+    assert [seen(row) for row in found] == [sent(record, exact=layout.exact) for record in (*FIRST, *SECOND)]
     assert [row[E.LINE] for row in found] == ([None] * 7 if layout.exact else [1, 2, 3, 4, 1, 2, 3])
 
 
@@ -130,7 +130,7 @@ def test_L6_a_damaged_object_is_named_and_nothing_of_its_batch_is_staged(
         dedup.run(session, lake, made, manifest.batch)
     assert (raised.value.object, raised.value.batch) == (spoilt, manifest.batch)
     assert said in raised.value.problem
-    assert not [one.key for one in lake.storage.list("datasets/") if "staged" in one.key]
+    assert not [object_.key for object_ in lake.storage.list("datasets/") if "staged" in object_.key]
 
 
 def test_objects_of_other_schemas_stand_side_by_side(
@@ -148,8 +148,8 @@ def test_objects_of_other_schemas_stand_side_by_side(
     L.put(folder, "t+2+0000000000.avro", L.avro({"type": "record", "name": "Entry", "fields": fields}, values))
     L.put(folder, "t+3+0000000000.parquet", L.parquet(pa.table({"id": [7], "credit": ["1.00"]})))
     found = read(session, lake, L.dataset_of(dataset, "connect"), folder)
-    told = [(row["id"], row["credit"] and str(row["credit"]), row["at"], row[REJECTED]) for row in found]
-    assert told == [
+    values = [(row["id"], row["credit"] and str(row["credit"]), row["at"], row[REJECTED]) for row in found]
+    assert values == [
         ("a0", "0.10", FIRST[0].instant, None),
         ("x", "1.50", None, None),
         (
@@ -183,7 +183,7 @@ def test_parquet_objects_of_other_types_stand_side_by_side(
         L.EXACT[name].write(folder, FIRST[number : number + 1])
     L.generic(folder, FIRST[3:], timestamp=pa.array([FIRST[3].instant], pa.timestamp("ms")))
     found = read(session, lake, L.dataset_of(dataset, "parquet"), folder)
-    assert [seen(row) for row in found] == [sent(one, exact=True) for one in FIRST]
+    assert [seen(row) for row in found] == [sent(record, exact=True) for record in FIRST]
 
 
 def test_columns_that_are_not_mapped_may_be_absent(
@@ -229,7 +229,7 @@ def test_a_column_that_is_missing_or_another_is_one_error_with_file_and_column(
     assert str(raised.value).startswith(f"bad.parquet: {said}")
 
 
-def test_a_field_of_a_struct_that_cannot_be_read_is_named_where_it_is_declared_and_else_stops_nobody(
+def test_a_field_of_a_struct_that_cannot_be_read_is_named_where_it_is_declared_and_ignored_elsewhere(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
     kind = pa.struct([*L.ARROW, ("span", pa.map_(pa.int32(), pa.int32()))])
@@ -250,13 +250,13 @@ def test_rows_without_a_position_and_lines_that_are_none_are_kept_with_their_byt
     good = L.aiven_line(Sent(0, 10, "a0", "0.10", message="m0"), "text")
     L.put(tmp_path / "aiven", "t-0-10.gz", gzip.compress(L.lines([good, b"junk\xff", b"", b'{"offset":12}'])))
     why = "topic, partition or offset is null, or no number that Kafka has"
-    told = {one.json: (why, None, None, None) for one in FIRST[1:3]}
+    without_position = {record.json: (why, None, None, None) for record in FIRST[1:3]}
     lines = {
         b"": ("the line is not one JSON object", None, None, None),
         b"junk\xff": ("the line is not one JSON object", None, None, None),
         b'{"offset":12}': ("the line has no value: format.output.fields must name it", "t", 0, 12),
     }
-    for layout, expected in (("parquet", told), ("aiven", lines)):
+    for layout, expected in (("parquet", without_position), ("aiven", lines)):
         found = read(session, lake, L.dataset_of(dataset, layout, name=layout), tmp_path / layout)
         columns = (E.UNREADABLE, E.TOPIC, E.PARTITION, E.OFFSET)
         bad = {row[E.VALUE_BYTES]: tuple(row[name] for name in columns) for row in found if row[E.UNREADABLE]}
@@ -288,8 +288,10 @@ def test_an_object_of_many_batches_is_read_in_its_order(
         made = L.dataset_of(dataset, "connect", name=kind)
         rows = read_records(session, lake, made, land(lake, made, folder))
         right = F.col(E.KEY_BYTES).cast("string") == F.format_string("%06d", E.OFFSET)
-        told = rows.agg(F.count_if(right), F.count_if(F.col(E.LINE) == F.col(E.OFFSET) + 1), F.count_distinct(E.OFFSET))
-        assert tuple(told.collect()[0]) == (25_000, 25_000, 25_000)
+        counts = rows.agg(
+            F.count_if(right), F.count_if(F.col(E.LINE) == F.col(E.OFFSET) + 1), F.count_distinct(E.OFFSET)
+        )
+        assert tuple(counts.collect()[0]) == (25_000, 25_000, 25_000)
 
 
 def test_an_object_that_a_task_cannot_hold_is_refused(

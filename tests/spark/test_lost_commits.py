@@ -55,7 +55,7 @@ def test_L5_a_commit_that_is_not_answered_is_looked_for(
         assert (proxy.left, [fault for _, fault in proxy.seen if fault]) == ([], [Fault.CUT, Fault.BUSY, Fault.LOST])
 
         assert {row["id"]: row["owner"] for row in rows_of(behind, made)} == {"k0": "B", "k1": "B", "k2": "A"}
-        published = [one.batch for one in records_of(behind, made)]
+        published = [record.batch for record in records_of(behind, made)]
         assert len(set(published)) == len(published) == 2
         assert prove(spark.session, behind, made).holds
         assert key_below_warehouse(behind, StateTable(behind, made).table.location()), "not where the server would"

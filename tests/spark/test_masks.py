@@ -44,7 +44,7 @@ def test_masked_values_are_in_no_report_example_error_or_approval(
     made = accounts(dataset, mask={"owner": "hash", "id": "hash"}, quality=quality)
     lake.settings.expectations_folder.mkdir()
     (lake.settings.expectations_folder / "owners.yaml").write_text(SUITE)
-    key, one, two = f"{SECRET}-1", f"Ann {SECRET}", f"Bob {SECRET}"
+    key, ann, bob = f"{SECRET}-1", f"Ann {SECRET}", f"Bob {SECRET}"
     ended = run(
         session,
         lake,
@@ -52,9 +52,9 @@ def test_masked_values_are_in_no_report_example_error_or_approval(
         export(
             tmp_path / "export",
             [
-                Sent(0, 0, 0, key, 1, "m0", {"owner": one, "credit": "1.00"}),
-                Sent(0, 1, 1, key, 1, "m0", {"owner": two, "credit": "2.00"}),
-                Sent(0, 2, 2, key, 2, "m2", {"owner": one, "credit": f"much, found {SECRET}"}),
+                Sent(0, 0, 0, key, 1, "m0", {"owner": ann, "credit": "1.00"}),
+                Sent(0, 1, 1, key, 1, "m0", {"owner": bob, "credit": "2.00"}),
+                Sent(0, 2, 2, key, 2, "m2", {"owner": ann, "credit": f"much, found {SECRET}"}),
                 Sent(0, 3, 3, key, 3, "m3", f"no JSON {SECRET}"),
                 Sent(0, 4, 4, key, 4, "m4", {"credit": "1.00"}),
             ],
@@ -66,8 +66,8 @@ def test_masked_values_are_in_no_report_example_error_or_approval(
     shown = gate.examples
     assert [[side["fields"] for side in (at["record"], at["other"])] for at in shown["conflicts"]] == [
         [
-            {"id": digest(key), "owner": digest(one), "credit": "1.00"},
-            {"id": digest(key), "owner": digest(two), "credit": "2.00"},
+            {"id": digest(key), "owner": digest(ann), "credit": "1.00"},
+            {"id": digest(key), "owner": digest(bob), "credit": "2.00"},
         ]
     ]
     assert [(at["reason"], at["detail"], at["value"]) for at in shown["rejected"]] == [
@@ -76,10 +76,10 @@ def test_masked_values_are_in_no_report_example_error_or_approval(
         ("missing_field", "owner is absent", HIDDEN),
     ]
     [asked] = [check for check in gate.checks if check.by == "suite"]
-    assert (asked.observed, asked.detail) == ("1 of 1 unexpected", digest(two))
+    assert (asked.observed, asked.detail) == ("1 of 1 unexpected", digest(bob))
     request = Request(batch=ended.batch, decision="skip", reason="test data")
-    told = {"dataset": made.name, "batch": ended.batch, "number": 1, "by": "mia", "reason": "test data"}
-    body = body_of(made, request, Skip(**told, at=datetime.now(UTC)), gate)  # type: ignore[arg-type]
+    decision = {"dataset": made.name, "batch": ended.batch, "number": 1, "by": "mia", "reason": "test data"}
+    body = body_of(made, request, Skip(**decision, at=datetime.now(UTC)), gate)  # type: ignore[arg-type]
     pages = [lake.storage.read(lake_keys.report(made.name, ended.batch, ending)) or b"" for ending in ("html", "json")]
     texts = [gate.model_dump_json(), str(ended.red), body, *(page.decode() for page in pages)]
     assert [SECRET in text for text in texts] == [False] * 5
@@ -89,7 +89,7 @@ def test_masked_values_are_in_no_report_example_error_or_approval(
 @pytest.mark.nightly(
     reason="masked values are in no report, example, error or approval by day, and masked keys in no proof"
 )
-def test_masked_keys_are_in_no_held_check_accepted_gap_or_error_of_a_key_that_stands_twice(
+def test_masked_keys_are_in_no_held_check_accepted_gap_or_error_of_a_duplicate_key(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
     mask, key = {"id": "hash"}, f"{SECRET}-1"
@@ -99,8 +99,8 @@ def test_masked_keys_are_in_no_held_check_accepted_gap_or_error_of_a_key_that_st
     ended = run(session, lake, strict, export(tmp_path / "1", [Sent(0, 2, 12, key, 5, "m2", {"owner": "o"})]))
     assert ended.red
     named = f'{{"id": "{digest(key)}"}}'
-    told = f"(first: version 3 of {named}, version 5 of {named})"
-    assert ended.red.failed == (f"records held: found 2 {told}, wanted at most 0 [held_records]",)
+    examples = f"(first: version 3 of {named}, version 5 of {named})"
+    assert ended.red.failed == (f"records held: found 2 {examples}, wanted at most 0 [held_records]",)
 
     gap = accept(session, lake, made, key, 3)
     assert gap.published

@@ -168,8 +168,8 @@ def test_an_expression_leads_into_a_struct(spark: SparkSession, dataset: MakeDat
     )
     values = ['{"meta": {"id": "a", "at": {"lsn": 7}}}', '{"meta": {"id": "a"}}', '{"meta": null}']
     found = decoded(spark, made, values)
-    told = [(row["meta_id"], row[C.VERSION], row[REJECTED] and row[REJECTED]["detail"]) for row in found.values()]
-    assert told == [("a", 7, None), ("a", None, "value.meta.at.lsn is null"), (None, None, "meta_id is null")]
+    rows = [(row["meta_id"], row[C.VERSION], row[REJECTED] and row[REJECTED]["detail"]) for row in found.values()]
+    assert rows == [("a", 7, None), ("a", None, "value.meta.at.lsn is null"), (None, None, "meta_id is null")]
 
 
 SCALARS: dict[str, st.SearchStrategy[Any]] = {
@@ -235,11 +235,11 @@ def problem(value: Any, kind: FieldType, place: str) -> str | None:
     if kind.name == "map":
         parts = [problem(value[name], kind.item, f'{place}["{name}"]') for name in sorted(value)]
     elif kind.item:
-        parts = [problem(one, kind.item, f"{place}[{index}]") for index, one in enumerate(value)]
+        parts = [problem(item, kind.item, f"{place}[{index}]") for index, item in enumerate(value)]
     for name, of in kind.fields:
         absent = name not in value and not of.nullable
         parts.append(f"{place}.{name} is absent" if absent else problem(value.get(name), of, f"{place}.{name}"))
-    return next((one for one in parts if one), None)
+    return next((part for part in parts if part), None)
 
 
 def plain(value: Any, kind: FieldType) -> Any:
@@ -251,9 +251,9 @@ def plain(value: Any, kind: FieldType) -> Any:
     if kind.name == "json":
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
     if kind.name == "map":
-        return {name: plain(one, kind.item) for name, one in value.items()}
+        return {name: plain(item, kind.item) for name, item in value.items()}
     if kind.item:
-        return [plain(one, kind.item) for one in value]
+        return [plain(item, kind.item) for item in value]
     return {name: plain(value.get(name), of) for name, of in kind.fields} if kind.fields else value
 
 

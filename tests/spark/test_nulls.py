@@ -40,7 +40,7 @@ def things(dataset: Callable[..., Dataset]) -> Callable[..., Dataset]:
 def fold(session: SparkSession, lake: Lake, tmp_path: Path) -> Callable[..., BatchRun]:
     """Runs a batch of records: (partition, offset, key, value); the offset alone tells records of a partition apart."""
 
-    def one(made: Dataset, *records: tuple[int, int, str, Any]) -> BatchRun:
+    def run_records(made: Dataset, *records: tuple[int, int, str, Any]) -> BatchRun:
         folder = tmp_path / str(len(list(tmp_path.glob("in-*"))))
         folder = tmp_path / f"in-{folder.name}"
         folder.mkdir()
@@ -49,10 +49,10 @@ def fold(session: SparkSession, lake: Lake, tmp_path: Path) -> Callable[..., Bat
             | {"key": json.dumps({"id": key}), "payload": value if isinstance(value, str | None) else json.dumps(value)}
             for partition, offset, key, value in records
         ]
-        (folder / "x.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in lines))
+        (folder / "x.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         return run(session, lake, made, folder)
 
-    return one
+    return run_records
 
 
 def put(v: int, op: str = "u") -> dict[str, Any]:

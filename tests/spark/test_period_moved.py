@@ -169,7 +169,7 @@ def test_each_deciding_identity_counts_once_and_a_narrow_one_that_moves_with_it_
     title = "conflicts, reused identities and identities in two periods included"
     assert (check(lake, made, done, "conflicts").title, check(lake, made, done, "conflicts").observed) == (title, "4")
     report = describe(lake, made, done.batch)
-    assert [(one["reason"], one["identity"]) for one in report.examples["reused"]] == [
+    assert [(example["reason"], example["identity"]) for example in report.examples["reused"]] == [
         ("identity_reused", "m7"),
         ("period_moved", '{"id": "x"}'),
         ("period_moved", '{"id": "y"}'),
@@ -253,7 +253,10 @@ def test_in_another_batch_it_is_found_by_maintain_and_a_release_is_not_asked_for
     done = fold(made, sent(3, "b", 1, message="m2"))
     assert done.published, done.red
     kept = maintain_job.run(session, lake, made, dry_run=True)
-    assert [(one.identity, one.periods, one.records, one.first, one.last) for one in kept.moved] == [
+    assert [
+        (identity.identity, identity.periods, identity.records, identity.first, identity.last)
+        for identity in kept.moved
+    ] == [
         ('{"m": "m1"}', ["2026-01-01", "2026-01-02"], 2, "t-0@0", "t-0@1"),
         ('{"m": "m2"}', ["2026-01-01", "2026-01-02"], 2, "t-0@2", "t-0@3"),
     ]
@@ -290,12 +293,12 @@ def drawn(chance: random.Random) -> list[Sent]:
 def oracle(records: list[Sent], by: str) -> set[tuple[str, str, str]]:
     """Pair by pair: an identity of two records in different periods; with the first and the last."""
     pairs = [
-        (getattr(one, by), one.value["at"][:10], other.value["at"][:10])  # type: ignore[index]
-        for one, other in combinations(records, 2)
-        if getattr(one, by) == getattr(other, by)
+        (getattr(first, by), first.value["at"][:10], other.value["at"][:10])  # type: ignore[index]
+        for first, other in combinations(records, 2)
+        if getattr(first, by) == getattr(other, by)
     ]
     moved = {name for name, first, last in pairs if first != last}
-    days = {name: [day for one, *both in pairs if one == name for day in both] for name in moved}
+    days = {name: [day for identity, *both in pairs if identity == name for day in both] for name in moved}
     return {(name, min(of), max(of)) for name, of in days.items()}
 
 
@@ -308,17 +311,17 @@ def test_a_batch_finds_what_pairs_of_records_say(
     batches = [drawn(draw) for _ in range(60)]
     rows, expected = [], set()
     for number, batch in enumerate(batches):
-        for one in batch:
-            value = json.dumps(dict(one.value, id=f"{number}/{one.id}")).encode()  # type: ignore[arg-type]
-            headers = [("m", f"{number}/{one.message_id}"), ("v", str(one.version))]
-            rows.append(record("", value, offset=one.offset, partition=number, headers=headers))
+        for message in batch:
+            value = json.dumps(dict(message.value, id=f"{number}/{message.id}")).encode()  # type: ignore[arg-type]
+            headers = [("m", f"{number}/{message.message_id}"), ("v", str(message.version))]
+            rows.append(record("", value, offset=message.offset, partition=number, headers=headers))
         by, name = ("message_id", "m") if kind == "append" else ("id", "id")
         expected |= {(json.dumps({name: f"{number}/{of}"}), *days) for of, *days in oracle(batch, by)}
     draw.shuffle(rows)
     staged = identify(decode(envelope(spark, rows), made), made)
-    moved = [one.shown(made) for one in reused_identities(staged, made) if one.level == "period_moved"]
+    moved = [identity.shown(made) for identity in reused_identities(staged, made) if identity.level == "period_moved"]
     assert expected
-    assert {(one.identity, *one.periods) for one in moved} == expected
+    assert {(identity.identity, *identity.periods) for identity in moved} == expected
     assert len(moved) == len(expected), "each once"
 
 
@@ -337,5 +340,5 @@ def test_L1_what_maintain_finds_follows_from_the_records_and_not_from_their_batc
         for number, batch in enumerate(batches):
             assert run(on, here, made, export(tmp_path / name / f"e{number}", batch)).published
         moved = maintain_job.run(on, here, made, dry_run=True).moved
-        seen.add(tuple((one.identity, *one.periods) for one in moved))
+        seen.add(tuple((identity.identity, *identity.periods) for identity in moved))
     assert seen == {tuple(sorted((json.dumps({"m": of}), *days) for of, *days in oracle(records, "message_id")))}

@@ -76,7 +76,7 @@ AT_NIGHT = (
 
 @pytest.mark.nightly(reason="tests/property goes over orders in each mode by day")
 @pytest.mark.parametrize(
-    "case", [pytest.param(one, marks=pytest.mark.nightly if one in AT_NIGHT else ()) for one in CASES]
+    "case", [pytest.param(case, marks=pytest.mark.nightly if case in AT_NIGHT else ()) for case in CASES]
 )
 def test_L1_rows_are_the_oracles_and_a_repeated_batch_changes_nothing(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, case: str
@@ -106,11 +106,11 @@ def test_L1_rows_are_the_oracles_and_a_repeated_batch_changes_nothing(
     coverage = records_of(lake, made)[0].coverage
     covered = {
         (TopicPartition.of(key).partition, offset)
-        for key, one in coverage.partitions.items()
-        for start, end in one.present
+        for key, partition in coverage.partitions.items()
+        for start, end in partition.present
         for offset in range(start, end)
     }
-    assert covered == {(one.partition, one.offset) for one in log if one.decoded(made).rejected is None}
+    assert covered == {(record.partition, record.offset) for record in log if record.decoded(made).rejected is None}
 
 
 def _shown(lake: Lake, made: Dataset) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ def _shown(lake: Lake, made: Dataset) -> list[dict[str, Any]]:
 
 def _expected(log: list[Sent], made: Dataset) -> list[dict[str, Any]]:
     """The oracle's live rows as `show` prints them."""
-    decoded = {one.decoded(made): one for one in log}
+    decoded = {record.decoded(made): record for record in log}
     table = oracle.live(decoded, rules_of(made))
     by_position = {record.position: sent for record, sent in decoded.items()}
     rows = []

@@ -52,7 +52,7 @@ def staged(session: SparkSession, rows: list[tuple[str, int, int | None, str | N
 def test_L2_the_ranges_are_those_of_the_set_of_offsets(
     spark: SparkSession, drawn: list[list[tuple[int, str | None]]]
 ) -> None:
-    """An offset with a usable or a forgotten record is present, whatever else stands there; others are quarantined."""
+    """An offset with a usable or a forgotten record is present, whatever else is there; others are quarantined."""
     rows: list[tuple[str, int, int | None, str | None]] = [
         (f"t{n % 3}", n, at, verdict) for n, partition in enumerate(drawn) for at, verdict in partition
     ]
@@ -60,8 +60,8 @@ def test_L2_the_ranges_are_those_of_the_set_of_offsets(
     for n, partition in enumerate(drawn):
         present = {at for at, verdict in partition if verdict != "rejected"}
         quarantined = {at for at, _ in partition} - present
-        one = found.pop(TopicPartition(cluster="c", topic=f"t{n % 3}", incarnation=1, partition=n))
-        assert (one.present, one.quarantined) == (ranges(present), ranges(quarantined))
+        result = found.pop(TopicPartition(cluster="c", topic=f"t{n % 3}", incarnation=1, partition=n))
+        assert (result.present, result.quarantined) == (ranges(present), ranges(quarantined))
     assert not found
 
 
@@ -71,9 +71,9 @@ def test_one_range_spans_rows(spark: SparkSession) -> None:
     whole = [("t", 0, start + n, None) for n in range(2 * BITS + 5)]
     holed = [("t", 1, n, "duplicate") for n in range(2 * BITS + 1) if n != BITS]
     found = offsets_of(staged(spark, [*whole, *holed]))
-    zero, one = (TopicPartition(cluster="c", topic="t", incarnation=1, partition=n) for n in (0, 1))
-    assert found[zero].present == [(start, start + 2 * BITS + 5)]
-    assert found[one].present == [(0, BITS), (BITS + 1, 2 * BITS + 1)]
+    first, second = (TopicPartition(cluster="c", topic="t", incarnation=1, partition=n) for n in (0, 1))
+    assert found[first].present == [(start, start + 2 * BITS + 5)]
+    assert found[second].present == [(0, BITS), (BITS + 1, 2 * BITS + 1)]
 
 
 def test_a_line_without_a_position_has_no_offset(spark: SparkSession) -> None:

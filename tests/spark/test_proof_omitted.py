@@ -46,13 +46,13 @@ def shops(dataset: MakeDataset) -> MakeDataset:
 def fold(session: SparkSession, lake: Lake, tmp_path: Path) -> Fold:
     """Runs a batch of records: (offset, key, version, value)."""
 
-    def one(made: Dataset, *records: tuple[int, str, int, dict[str, Any]], partition: int = 0) -> BatchRun:
+    def run_records(made: Dataset, *records: tuple[int, str, int, dict[str, Any]], partition: int = 0) -> BatchRun:
         sent = [
             Sent(partition, offset, offset, key, version, str(offset), value) for offset, key, version, value in records
         ]
         return run(session, lake, made, export(tmp_path / f"in-{len(list(tmp_path.glob('in-*')))}", sent))
 
-    return one
+    return run_records
 
 
 def test_what_was_not_looked_at_is_counted_and_named(

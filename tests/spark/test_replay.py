@@ -55,11 +55,11 @@ def press(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, **cho
     return run_batch(lake, dataset, plan, InSession(lake, session))
 
 
-def counts(one: BatchRun | None) -> dict[str, dict[str, int]]:
-    assert one is not None
-    assert one.red is None, one.red
-    assert one.published
-    return one.published.counts
+def counts(done: BatchRun | None) -> dict[str, dict[str, int]]:
+    assert done is not None
+    assert done.red is None, done.red
+    assert done.published
+    return done.published.counts
 
 
 def owners(lake: Lake, dataset: Dataset) -> dict[str, str]:
@@ -68,13 +68,13 @@ def owners(lake: Lake, dataset: Dataset) -> dict[str, str]:
 
 def wanted(dataset: Dataset, sent: Iterable[Sent]) -> dict[str, Any]:
     """The oracle's live rows, every value as if it had been good."""
-    good = [mend(one).decoded(dataset) for one in sent]
+    good = [mend(message).decoded(dataset) for message in sent]
     rules = oracle.Rules(dataset.apply.mode, tie="conflict", narrow=("message_id",))
-    return {key: one.content for key, one in oracle.live(good, rules).items()}
+    return {key: row.content for key, row in oracle.live(good, rules).items()}
 
 
-def mend(one: Sent) -> Sent:
-    return replace(one, value=json.loads(one.value.lstrip("~#"))) if isinstance(one.value, str) else one
+def mend(message: Sent) -> Sent:
+    return replace(message, value=json.loads(message.value.lstrip("~#"))) if isinstance(message.value, str) else message
 
 
 def broken(text: str, mark: str = "~") -> str:
@@ -103,7 +103,7 @@ LATER = [
 def test_a_quarantined_offset_is_no_loss_in_a_later_batch_that_lies_around_it(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mended: Callable[[str], None]
 ) -> None:
-    """An offset is landed or a hole: the rejected one was landed, and what is replayed later is missed by nobody."""
+    """An offset is landed or a hole: the rejected one was landed, and what is replayed later is not missing."""
     made = accounts(dataset, quality={"max_rejected_rate": 0.8, "min_records": 1})
     sent = [Sent(0, at, at, f"k{at}", 1, f"{at}", broken("B") if at == 3 else {"owner": "A"}) for at in range(7)]
     inner = run(session, lake, made, export(tmp_path / "inner", sent[2:5]))
@@ -151,14 +151,17 @@ def test_replayed_records_fold_as_if_they_had_been_good_from_the_beginning(
     [left] = quarantine_of(lake, made)
     assert (left["batch"], left["partition"], left["offset"], left["key_text"]) == (origin, 1, 0, '{"id": "d"}')
     assert again
-    told = describe(lake, made, again.batch)
-    assert (told.landed, told.replayed, told.replays, told.status) == (0, 5, origin, "published")
-    assert {(one.partition[-1], one.start, one.end, one.distinct, one.quarantined) for one in told.accounts} == {
+    report = describe(lake, made, again.batch)
+    assert (report.landed, report.replayed, report.replays, report.status) == (0, 5, origin, "published")
+    assert {
+        (account.partition[-1], account.start, account.end, account.distinct, account.quarantined)
+        for account in report.accounts
+    } == {
         ("0", 1, 4, 3, 0), ("1", 0, 3, 2, 1)
     }  # fmt: skip
-    assert [one.explained for one in told.accounts] == [{}, {"not replayed": 1}]
-    assert told.decision is not None
-    assert told.decision.sentence == f"5 quarantined records of {origin} replayed by mia: the decoder is mended"
+    assert [account.explained for account in report.accounts] == [{}, {"not replayed": 1}]
+    assert report.decision is not None
+    assert report.decision.sentence == f"5 quarantined records of {origin} replayed by mia: the decoder is mended"
     row = batches_of(lake, made)[-1]
     assert {name: row[name] for name in ("landed", "replayed", "replays", "verdicts", "gate", "published")} == {
         "landed": 0, "replayed": 5, "replays": origin, "gate": "green", "published": True,
@@ -166,11 +169,11 @@ def test_replayed_records_fold_as_if_they_had_been_good_from_the_beginning(
     }  # fmt: skip
     rows, published = verdicts_of(lake, made, again.batch)
     assert (len(rows), published) == (5, True)
-    assert {(one["partition"], one["offset"]): one["verdict"] for one in rows}[1, 0] == "rejected"
-    assert {one["partition"]: (one["covered"], one["quarantined"]) for one in offsets_of(lake, made)} == {
+    assert {(row["partition"], row["offset"]): row["verdict"] for row in rows}[1, 0] == "rejected"
+    assert {offset["partition"]: (offset["covered"], offset["quarantined"]) for offset in offsets_of(lake, made)} == {
         0: ([[0, 6]], []), 1: ([[1, 4]], [[0, 1]])
     }  # fmt: skip
-    story = [(one["batch"], one["verdict"]) for one in explain_position(lake, made, Position("t", 0, 3))]
+    story = [(row["batch"], row["verdict"]) for row in explain_position(lake, made, Position("t", 0, 3))]
     assert sorted(story) == sorted([(origin, "rejected"), (again.batch, "applied")])
 
     # The button once more, with the same decoder: nothing that could change.
@@ -205,13 +208,13 @@ def test_one_position_and_one_key_and_what_comes_between(
     origin = run(session, lake, made, export(tmp_path / "first", first)).batch
     mended("~")
     everything = plan_replay(lake, made, origin).plan
-    # It takes the row over: of one identity the smallest stands.
+    # It takes the row over: of one identity the smallest wins.
     assert counts(press(session, lake, made, origin, positions=[Position("t", 0, 0)])) == {
         "duplicate": {"business_key": 1}
     }
-    assert [one["offset"] for one in quarantine_of(lake, made)] == [1, 2]
+    assert [row["offset"] for row in quarantine_of(lake, made)] == [1, 2]
     assert counts(run(session, lake, made, export(tmp_path / "copy", first[1:2]))) == {"applied": {"insert": 1}}
-    assert [one["offset"] for one in quarantine_of(lake, made)] == [2]
+    assert [row["offset"] for row in quarantine_of(lake, made)] == [2]
     assert press(session, lake, made, origin, key='{"id": "b"}') is None
     replay(lake, made, everything, "noa", "")
     last = run_batch(lake, made, everything, InSession(lake, session))
@@ -223,7 +226,7 @@ def test_one_position_and_one_key_and_what_comes_between(
     # Rolled back it lies in quarantine again, and the replay waits for an operator.
     previous = records_of(lake, made)[1].batch
     roll_back(lake, made, previous, "mia", "")
-    assert [one["offset"] for one in quarantine_of(lake, made)] == [2]
+    assert [row["offset"] for row in quarantine_of(lake, made)] == [2]
     assert unfinished(lake, made) == []
     take_up(lake, made, everything.batch, "mia")
     assert unfinished(lake, made) == [everything]
@@ -247,10 +250,10 @@ def test_a_damaged_copy_of_a_sound_record_is_not_quarantined_nor_replayed(
     sent += [Sent(0, 2, 12, "c", 1, "3", {"owner": "C"}), Sent(0, 1, 11, "b", 1, "2", broken("B"))]
     first = run(session, lake, made, export(tmp_path / "first", sent, files))
     assert counts(first) == {"applied": {"insert": 2}, "rejected": {"undecodable": 2}}
-    assert [one["offset"] for one in quarantine_of(lake, made)] == [1]
+    assert [row["offset"] for row in quarantine_of(lake, made)] == [1]
     again = press(session, lake, made, first.batch)
     assert counts(again) == {"rejected": {"undecodable": 1}}
-    assert [one["offset"] for one in quarantine_of(lake, made)] == [1]
+    assert [row["offset"] for row in quarantine_of(lake, made)] == [1]
     assert again
     assert describe(lake, made, again.batch).replayed == 1
     mended("~")
@@ -270,13 +273,13 @@ def test_where_positions_are_inferred_lines_are_replayed(
     lines = file.read_bytes().splitlines()
     file.write_bytes(L.lines([lines[0], BROKEN + lines[1], lines[2], b"#" + lines[3]]))
     origin = run(session, lake, made, tmp_path / "one").batch
-    assert [(one["line"], one["reason"]) for one in quarantine_of(lake, made)] == [
+    assert [(row["line"], row["reason"]) for row in quarantine_of(lake, made)] == [
         (2, "undecodable"), (4, "undecodable")
     ]  # fmt: skip
     mended("~")
     again = press(session, lake, made, origin)
     assert counts(again) == {"applied": {"insert": 1}, "rejected": {"undecodable": 1}}
-    assert [one["line"] for one in quarantine_of(lake, made)] == [4]
+    assert [row["line"] for row in quarantine_of(lake, made)] == [4]
     assert sorted(row["id"] for row in rows_of(lake, made)) == ["a0", "a1", "a2"]
     assert offsets_of(lake, made)[-1] == {"objects": 1, "records": 4, "quarantined": 1}
     assert again
@@ -327,12 +330,12 @@ def test_ended_anywhere_and_pressed_again_it_happens_once(
             press(session, lake, made, origin)
         if point != "after_commit":
             assert owners(lake, made) == {"a": "A"}
-            assert [one["offset"] for one in quarantine_of(lake, made)] == [1, 2, 3]
+            assert [row["offset"] for row in quarantine_of(lake, made)] == [1, 2, 3]
     monkeypatch.delenv("ONEFOLD_FAULT")
     assert press(session, lake, made, origin) is None, "what is left is to learn that it was done"
     assert content(lake, made) == wanted(made, FIRST[:4])
     assert quarantine_of(lake, made) == []
-    assert [one.batch for one in records_of(lake, made)] == [plan.batch, origin]
+    assert [committed.batch for committed in records_of(lake, made)] == [plan.batch, origin]
     assert len(log_of(lake, made.name, plan.batch)) == 1
     assert unfinished(lake, made) == []
 
@@ -350,7 +353,7 @@ def test_a_rebuild_folds_the_landed_bytes_to_the_same_rows(
     other = accounts(dataset, tie="last")
     done = rebuild(lake, other, InSession(lake, session))
     assert done.swapped
-    assert [one.published.counts for one in done.batches if one.published] == [
+    assert [batch.published.counts for batch in done.batches if batch.published] == [
         {"applied": {"insert": 3}, "superseded": {"in_batch": 1}},
         {"duplicate": {"position": 3}},
     ]
@@ -359,9 +362,9 @@ def test_a_rebuild_folds_the_landed_bytes_to_the_same_rows(
 
 
 def at(offset: int | None, partition: int = 0, **more: Any) -> dict[str, Any]:
-    one = record(f"{partition}@{offset}", b"", partition=partition, **more)
-    one[E.OFFSET] = offset
-    return one
+    row = record(f"{partition}@{offset}", b"", partition=partition, **more)
+    row[E.OFFSET] = offset
+    return row
 
 
 def test_a_position_lies_in_ranges_of_its_own_partition_also_across_blocks(session: SparkSession) -> None:

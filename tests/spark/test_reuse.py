@@ -34,7 +34,7 @@ APPEND: list[Decoded] = [
     rec(4, "y", key="a", message_id="m2"),  # a conflict of the key itself, no reuse
     rec(5, key="c", message_id=None),
     rec(6, key="d", message_id=None),  # nulls never match
-    rec(7, key=None, rejected="undecodable", message_id="m2"),  # nobody's
+    rec(7, key=None, rejected="undecodable", message_id="m2"),  # of no key
     rec(8, key="e", producer="p1"),
     rec(9, key="f", producer="p1"),  # another key under its sequence
     rec(10, key="g", producer="p2"),
@@ -59,10 +59,12 @@ UPSERT: list[Decoded] = [
 def oracle(records: list[Decoded], made: Dataset) -> set[tuple[str, str]]:
     """By level, what two records share which are not one message: pair by pair."""
     found = set()
-    for one, other in combinations((record for record in records if record.usable), 2):
-        other_version = made.apply.mode == "upsert" and one.version != other.version and one.content != other.content
-        if one.key != other.key or other_version:
-            found |= {(level, getattr(one, level)) for level in LEVELS if same_at(level, one, other)}
+    for first, other in combinations((record for record in records if record.usable), 2):
+        other_version = (
+            made.apply.mode == "upsert" and first.version != other.version and first.content != other.content
+        )
+        if first.key != other.key or other_version:
+            found |= {(level, getattr(first, level)) for level in LEVELS if same_at(level, first, other)}
     return found
 
 
@@ -73,7 +75,10 @@ def test_an_identity_is_reused_where_two_records_of_it_are_not_one_message(
     of, records = (append, APPEND) if kind == "append" else (upsert, UPSERT)
     made = of(dataset, producer=PRODUCER)
     staged = identified(spark, [("", record, False) for record in records], made)
-    found = {one.identity: (one.level, one.records, one.first, one.last) for one in reused_identities(staged, made)}
+    found = {
+        identity.identity: (identity.level, identity.records, identity.first, identity.last)
+        for identity in reused_identities(staged, made)
+    }
     of_p1 = "c/t/1/0/p1/-1/7"
     expected = {
         "append": {"m1": ("message_id", 2, "t-0@1", "t-0@2"), of_p1: ("producer", 2, "t-0@8", "t-0@9")},
@@ -83,7 +88,7 @@ def test_an_identity_is_reused_where_two_records_of_it_are_not_one_message(
             "m4": ("message_id", 2, "t-0@7", "t-0@8"),
         },
     }[kind]
-    assert {name: told for name, told in found.items() if told[0] in LEVELS} == expected
+    assert {name: finding for name, finding in found.items() if finding[0] in LEVELS} == expected
     assert oracle(records, made) == {(level, {of_p1: "p1"}.get(name, name)) for name, (level, *_) in expected.items()}
 
 
@@ -118,7 +123,7 @@ def test_a_reused_identity_is_gated_shown_side_by_side_and_changes_no_verdict(
 def test_a_reuse_that_was_released_is_no_finding_of_a_batch_that_overlaps(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, guard: str
 ) -> None:
-    """Its records are covered; a record that brings the identity once more is a finding anew."""
+    """Its records are covered; a record that brings the identity once more is a finding again."""
     quality = {"max_conflicts": 0, "max_duplicate_rate": 1.0}
     made = entries(dataset, quality=quality) if guard == "append" else accounts(dataset, guard=guard, quality=quality)
 
@@ -167,8 +172,10 @@ def test_another_version_of_a_stored_key_tells_it_and_maintenance_finds_another_
         ("applied", "insert", None),  # o came with key d before: that row lies where this batch does not look
     ]
     assert describe(lake, made, done.batch).findings == 1
-    told = maintain_job.run(session, lake, made, dry_run=True).reused
-    assert [(one.level, one.identity, one.records, one.first, one.last) for one in told] == [
+    reused = maintain_job.run(session, lake, made, dry_run=True).reused
+    assert [
+        (identity.level, identity.identity, identity.records, identity.first, identity.last) for identity in reused
+    ] == [
         ("producer", "c/t/1/0/o/-1/1", 2, "t-0@2", "t-0@5"),
         ("message_id", "o", 2, "t-0@2", "t-0@5"),
     ]

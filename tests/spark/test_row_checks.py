@@ -54,7 +54,7 @@ def by(**identity: Any) -> Callable[[MakeDataset], Dataset]:
     ],
     ids=["upsert", "append", "compound", "within", "function", "header", "column and header", "position"],
 )
-def test_L3_a_key_that_stands_twice_is_found(
+def test_L3_a_duplicate_key_is_found(
     spark: SparkSession,
     dataset: MakeDataset,
     made: Callable[[MakeDataset], Dataset],

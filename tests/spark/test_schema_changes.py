@@ -65,13 +65,13 @@ class Table:
 
     def rows(self) -> list[dict[str, Any]]:
         """What readers see, by id; from the command and from the view alike."""
-        told = sorted(rows_of(self.lake, self.dataset), key=lambda row: str(row["id"]))
+        rows = sorted(rows_of(self.lake, self.dataset), key=lambda row: str(row["id"]))
         seen = [row.asDict() for row in self.session.table("onefold.tests.things").orderBy("id").collect()]
-        assert [list(row) for row in told] == [list(row) for row in seen]
-        assert [[str(one) for one in row.values()] for row in told] == [
-            [str(one) for one in row.values()] for row in seen
+        assert [list(row) for row in rows] == [list(row) for row in seen]
+        assert [[str(value) for value in row.values()] for row in rows] == [
+            [str(value) for value in row.values()] for row in seen
         ]
-        return told
+        return rows
 
     def proved(self) -> dict[str, int]:
         """What a proof finds wrong."""
@@ -172,7 +172,7 @@ def test_fields_are_widened_made_optional_and_renamed_in_place(table: Callable[.
     at = sorted(rows_of(made.lake, made.dataset, before.batch), key=lambda row: str(row["id"]))
     assert at == [a, b]
     found = changes_of(made.lake, made.dataset, before.batch)
-    assert sorted((one["change"], one["row"]["id"]) for one in found.rows) == [("inserted", "c"), ("updated", "a")]
+    assert sorted((row["change"], row["row"]["id"]) for row in found.rows) == [("inserted", "c"), ("updated", "a")]
     # An older file on the table is refused, whenever its process began.
     with pytest.raises(ChangedDatasetError, match="use that one"):
         run(made.session, made.lake, began, export(made.lake.settings.home / "old", [sent(9, "z", n=1, note="q")]))
@@ -271,15 +271,15 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("known", "one", "later", "other", "same"), SAME)
+@pytest.mark.parametrize(("known", "first", "later", "other", "same"), SAME)
 def test_contents_are_compared_as_far_as_both_were_folded_with_the_fields(
-    spark: SparkSession, known: Any, one: Any, later: Any, other: Any, same: bool
+    spark: SparkSession, known: Any, first: Any, later: Any, other: Any, same: bool
 ) -> None:
     def hashed(fields: Any, row: Any) -> bytes:
         frame = spark.createDataFrame([row], "id string, note string, more bigint")
         return bytes(frame.select(content_hash(fields, F.lit(False))).head()[0])  # type: ignore[index]
 
-    pair = spark.createDataFrame([(hashed(known, one), hashed(later, other))], "one binary, other binary")
+    pair = spark.createDataFrame([(hashed(known, first), hashed(later, other))], "one binary, other binary")
     forth, back = (same_content(F.col(left), F.col(right)) for left, right in (("one", "other"), ("other", "one")))
     assert list(pair.select(forth, back).head()) == [same, same]  # type: ignore[arg-type]
 
@@ -321,8 +321,8 @@ def test_a_record_with_a_field_that_the_file_does_not_name_is_rejected_by_policy
     made = dataset(value={"fields": fields, "renamed": {"new": "old"}, "schema_changes": policy})
     records = envelope(spark, [record("", text.encode(), number) for number, (text, _) in enumerate(UNKNOWN)])
     found = [row[REJECTED] for row in decode(records, made).orderBy(E.OFFSET).collect()]
-    told = [said if policy == "quarantine" or said == "id is absent" else None for _, said in UNKNOWN]
-    assert [one and one.detail for one in found] == told
-    assert {one.reason for one in found if one} == (
+    expected = [said if policy == "quarantine" or said == "id is absent" else None for _, said in UNKNOWN]
+    assert [rejected and rejected.detail for rejected in found] == expected
+    assert {rejected.reason for rejected in found if rejected} == (
         {"unknown_schema", "missing_field"} if policy == "quarantine" else {"missing_field"}
     )

@@ -69,8 +69,8 @@ def fold(
 
 SPLITS: list[list[list[Segment]]] = [
     [LOG],
-    [[one] for one in LOG],
-    [[one] for one in reversed(LOG)],
+    [[placed] for placed in LOG],
+    [[placed] for placed in reversed(LOG)],
     [[LOG[1]], [LOG[0], LOG[2]]],
     [[LOG[0], LOG[2]], [LOG[1]]],
     [LOG[:2], LOG[1:], LOG],
@@ -94,7 +94,7 @@ def test_any_split_of_the_segments_gives_the_committed_records(
     mine = things(dataset)
     runs = fold(session, lake, mine, tmp_path, parts)
     assert ids(lake, mine) == KEPT
-    reds = [one.red for one in runs]
+    reds = [done.red for done in runs]
     assert prove(session, lake, mine).differences == {}
     gap = parts == SPLITS[4]
     assert [isinstance(red, DataLossError) for red in reds] == [gap and number == 0 for number in range(len(reds))]
@@ -110,8 +110,8 @@ def test_what_is_open_in_a_segment_between_those_of_a_batch_is_no_loss(
         (2, [of(2, "second", producer=2), of(3, "b")]),
         (4, [marker(4, 1, commit=True), of(5, "c")]),
     ]
-    runs = fold(session, lake, made, tmp_path, [[one] for one in log])
-    assert [one.red for one in runs] == [None, None, None]
+    runs = fold(session, lake, made, tmp_path, [[placed] for placed in log])
+    assert [done.red for done in runs] == [None, None, None]
     assert ids(lake, made) == ["a", "b", "c", "first"]
     [account] = describe(lake, made, runs[-1].batch).accounts
     assert (account.start, account.end, account.unexplained) == (0, 6, [])
@@ -125,9 +125,9 @@ def test_each_record_says_what_the_log_says_of_it(
 ) -> None:
     mine = things(dataset)
     [whole] = fold(session, lake, mine, tmp_path, [LOG])
-    told = {row["offset"]: (row["verdict"], row["reason"]) for row in verdicts_of(lake, mine, whole.batch)[0]}
+    verdicts = {row["offset"]: (row["verdict"], row["reason"]) for row in verdicts_of(lake, mine, whole.batch)[0]}
     applied, marker_ = ("applied", "insert"), ("control", "marker")
-    assert told == {
+    assert verdicts == {
         0: applied, 1: ("aborted", "transaction"), 2: ("aborted", "transaction"), 3: applied, 4: applied, 5: marker_,
         6: applied, 7: marker_, 8: ("held", "open_transaction"), 9: marker_,
     }  # fmt: skip
@@ -217,7 +217,7 @@ def sent(offset: int, message: str, *, epoch: int, sequence: int) -> bytes:
     return batch(offset, [record], producer=7, epoch=epoch, sequence=sequence)
 
 
-def test_the_log_tells_a_broker_that_forgot_its_producer_from_a_producer_that_began_anew(
+def test_the_log_distinguishes_a_broker_that_forgot_its_producer_from_a_producer_that_restarted(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
     """The same id, epoch and sequence at two offsets; and a message that comes again under the next epoch."""
@@ -225,15 +225,15 @@ def test_the_log_tells_a_broker_that_forgot_its_producer_from_a_producer_that_be
     first = [sent(0, "a", epoch=0, sequence=0), sent(1, "b", epoch=0, sequence=1)]
     first += [sent(2, "a", epoch=0, sequence=0), sent(3, "b", epoch=1, sequence=0)]
     second = [sent(4, "b", epoch=0, sequence=1)]
-    told = [
+    causes = [
         {
-            (one.cause.name, group.reason, group.session, group.object, group.records, group.record, group.survivor)
-            for one in describe(lake, mine, done.batch).causes
-            for group in one.groups
+            (cause.cause.name, group.reason, group.session, group.object, group.records, group.record, group.survivor)
+            for cause in describe(lake, mine, done.batch).causes
+            for group in cause.groups
         }
         for done in fold(session, lake, mine, tmp_path, [[(0, first)], [(4, second)]])
     ]
-    assert told == [
+    assert causes == [
         {
             ("accepted again by the broker", "producer", "same_session", "same_object", 1, "t-0@2", "t-0@0"),
             ("sent again after a restart", "message_id", "other_epoch", "same_object", 1, "t-0@3", "t-0@1"),

@@ -99,7 +99,7 @@ def outcomes(session: SparkSession, logs: Sequence[Sequence[Sent]], whole: bool 
     found: list[list[Any]] = [[] for _ in logs]
     for row in diagnose(table, whole).collect():
         found[int(row.topic)].append((row.offset, row.outcome, row.missing))
-    return [sorted(one) for one in found]
+    return [sorted(of_log) for of_log in found]
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_drawn_logs_have_the_outcomes_of_a_broker_that_keeps_its_state(
     assert {outcome for log in wanted for _, outcome, _ in log} == {"accepted", "repeat", "gap", "fenced"}
     found = zip(logs, wanted, outcomes(spark, logs, whole), strict=True)
     wrong = [(log, want, got) for log, want, got in found if want != got]
-    assert not wrong, min(wrong, key=lambda one: len(one[0]))
+    assert not wrong, min(wrong, key=lambda wrong_case: len(wrong_case[0]))
 
 
 @pytest.mark.parametrize(("whole", "by"), [(False, "log"), (True, "who")])

@@ -31,20 +31,20 @@ FOLD = {"max_rejected_rate": 1.0, "max_duplicate_rate": 1.0}
 def line(
     offset: int, value: Any, key: Any = None, partition: int = 0, headers: Iterable[Any] = (), **more: Any
 ) -> bytes:
-    """A line of `kcat -J`; what is bytes stands in it as it is."""
-    told = {"topic": "t", "partition": partition, "offset": offset, "ts": 1_000 + offset, "headers": list(headers)}
-    told |= {"key": key, "payload": value, **more}
+    """A line of `kcat -J`; bytes are written as they are."""
+    fields = {"topic": "t", "partition": partition, "offset": offset, "ts": 1_000 + offset, "headers": list(headers)}
+    fields |= {"key": key, "payload": value, **more}
     raw: list[bytes] = []
 
-    def written(one: Any) -> Any:
-        if isinstance(one, bytes):
-            raw.append(one)
+    def written(item: Any) -> Any:
+        if isinstance(item, bytes):
+            raw.append(item)
             return f"\0{len(raw) - 1}\0"
-        return [written(part) for part in one] if isinstance(one, list) else one
+        return [written(part) for part in item] if isinstance(item, list) else item
 
-    text = json.dumps({name: written(one) for name, one in told.items()}, ensure_ascii=False).encode()
-    for number, one in enumerate(raw):
-        text = text.replace(rb"\u0000%d\u0000" % number, one)
+    text = json.dumps({name: written(member) for name, member in fields.items()}, ensure_ascii=False).encode()
+    for number, data in enumerate(raw):
+        text = text.replace(rb"\u0000%d\u0000" % number, data)
     return text + b"\n"
 
 
@@ -52,12 +52,12 @@ def line(
 def fold(session: SparkSession, lake: Lake, tmp_path: Path) -> Callable[..., BatchRun]:
     """Runs a batch of lines."""
 
-    def one(made: Dataset, *lines: bytes, name: str = "1") -> BatchRun:
+    def run_lines(made: Dataset, *lines: bytes, name: str = "1") -> BatchRun:
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.jsonl").write_bytes(b"".join(lines))
         return run(session, lake, made, tmp_path / name)
 
-    return one
+    return run_lines
 
 
 def counts(done: BatchRun) -> dict[str, dict[str, int]]:
@@ -241,7 +241,7 @@ def backwards(lake: Lake, made: Dataset, done: BatchRun) -> list[CheckResult]:
     """The check of versions that go backwards, where it failed; in small batches it warns."""
     assert done.published
     gate = gate_of(lake, made, done.published.batch, done.published.attempt)
-    return [one for one in gate.checks if one.id == "backwards_rate" and one.status == "failed"]
+    return [check for check in gate.checks if check.id == "backwards_rate" and check.status == "failed"]
 
 
 def test_a_source_restored_from_a_backup_is_red(
@@ -409,7 +409,7 @@ def test_positions_of_databases_order_as_numbers(
 ) -> None:
     apply = {"mode": "upsert", "key": ["header.k"], "version": {"from": version}}
     made = dataset(value={"fields": {"n": "long"}}, apply=apply, quality=FOLD)
-    # Of each two neighbours in the order the later one stands, whichever of them was written first.
+    # Of each two neighbours in the order the later one wins, whichever of them was written first.
     lines = []
     for pair, (low, high) in enumerate(pairwise(order)):
         for which in (high, low):

@@ -53,10 +53,10 @@ def test_what_is_taken_out_has_that_fate_and_nothing_else_changes(
     found = take_out(given, taken)
     assert found.columns == given.columns
     by_case = {row["case"]: row.asDict() for row in found.collect()}
-    assert [by_case[one["case"]][E.FATE] for one in rows] == fates
+    assert [by_case[row["case"]][E.FATE] for row in rows] == fates
     kept = [name for name in given.columns if name not in (E.FATE, E.HEADERS)]
-    assert [[by_case[one["case"]][name] for name in kept] for one in rows] == [
-        [one[name] for name in kept] for one in rows
+    assert [[by_case[row["case"]][name] for name in kept] for row in rows] == [
+        [row[name] for name in kept] for row in rows
     ]
 
 
@@ -92,8 +92,8 @@ def test_in_upsert_what_a_skip_took_out_hides_no_other_version(
     assert later.published.counts == {"applied": {"update": 2}, "duplicate": {"position": 3}}
     assert sorted((row["id"], row["owner"]) for row in rows_of(lake, made)) == [("a", "A2"), ("b", "B2")]
     newest = records_of(lake, made)[0]
-    assert {key: one.present for key, one in newest.coverage.partitions.items()} == {"c/t/1/0": [(0, 7)]}
-    assert [one.partitions["c/t/1/0"].present for one in newest.skipped.values()] == [[(2, 5)]]
+    assert {key: partition.present for key, partition in newest.coverage.partitions.items()} == {"c/t/1/0": [(0, 7)]}
+    assert [coverage.partitions["c/t/1/0"].present for coverage in newest.skipped.values()] == [[(2, 5)]]
 
 
 @pytest.mark.nightly(reason="tests/process/test_decisions.py skips by day")

@@ -34,7 +34,7 @@ def test_a_small_batch_is_interpreted(fresh: SparkSession, landed: int, wanted: 
     assert (fresh.conf.get(WHOLE), fresh.conf.get(FACTORY)) == before
 
 
-def test_what_a_user_set_stands(fresh: SparkSession) -> None:
+def test_a_setting_of_the_user_is_kept(fresh: SparkSession) -> None:
     fresh.conf.set(FACTORY, "CODEGEN_ONLY")
     with sized(fresh, 0):
         assert (compiled(fresh), fresh.conf.get(FACTORY)) == (True, "CODEGEN_ONLY")

@@ -50,7 +50,7 @@ def test_append_keeps_the_smallest_and_names_the_narrowest_repetition(
 ) -> None:
     made = append(dataset)
     table: list[Expected] = [
-        # the earliest timestamp stands, whatever its offset
+        # the earliest timestamp wins, whatever its offset
         (rec(9, key="a", at=1, message_id="m1"), None, None, None),
         (rec(1, key="a", at=2, message_id="m2"), "duplicate", "business_key", 9),
         (rec(2, key="a", at=3, message_id="m1"), "duplicate", "message_id", 9),
@@ -60,7 +60,7 @@ def test_append_keeps_the_smallest_and_names_the_narrowest_repetition(
         (rec(5, key="a", at=5, message_id=None), "duplicate", "business_key", 9),  # nulls never match
         (rec(6, "y", key="a", at=6, message_id="m1"), "conflict", "same_identity", 9),
         (rec(6, "y", key="a", at=6, message_id="m1"), "duplicate", "position", 9),  # read twice, in conflict once
-        # equal timestamps: the smaller offset stands
+        # equal timestamps: the smaller offset wins
         (rec(21, key="b"), "duplicate", "business_key", 20),
         (rec(20, key="b"), None, None, None),
         # who leaves, whatever the others are
@@ -75,7 +75,7 @@ def test_upsert_keeps_the_newest_version_and_of_it_the_last(spark: SparkSession,
     made = upsert(dataset)
     table: list[Expected] = [
         (rec(1, "x", "a", version=1), "duplicate", "key_version", 2),
-        (rec(2, "x", "a", version=1), "superseded", "in_batch", 6),  # stands for version 1, not for the key
+        (rec(2, "x", "a", version=1), "superseded", "in_batch", 6),  # wins version 1, not the key
         (rec(3, "y", "a", version=2), "conflict", "same_version", 4),
         (rec(3, "y", "a", version=2), "duplicate", "position", 4),  # read twice, in conflict once
         (rec(4, "z", "a", version=2), "superseded", "in_batch", 6),
@@ -160,9 +160,7 @@ def test_upsert_tie_last_supersedes_and_tie_first_keeps_the_first(spark: SparkSe
     assert judged(spark, first, upsert(dataset, "first")) == wanted(first)
 
 
-def test_of_two_contents_at_one_position_the_smaller_hash_stands_for_it(
-    spark: SparkSession, dataset: MakeDataset
-) -> None:
+def test_of_two_contents_at_one_position_the_smaller_hash_is_used(spark: SparkSession, dataset: MakeDataset) -> None:
     made = append(dataset)
     table: list[Expected] = [
         (rec(1, "b", "k"), "conflict", "inconsistent_position", 1),
@@ -171,7 +169,7 @@ def test_of_two_contents_at_one_position_the_smaller_hash_stands_for_it(
         (rec(2, "b", "k"), None, None, None),
         (rec(3, "c", None, rejected="undecodable"), "rejected", "undecodable", None),
         (rec(3, "d", "m"), None, None, None),
-        # the conflict names what stands at its position, also where that lost to another record
+        # the conflict names the winner at its position, also where that lost to another record
         (rec(4, "a", "n"), None, None, None),
         (rec(5, "a", "n", message_id="1"), "duplicate", "business_key", 4),
         (rec(5, "b", "o", message_id="1"), "conflict", "inconsistent_position", 5),
@@ -179,13 +177,13 @@ def test_of_two_contents_at_one_position_the_smaller_hash_stands_for_it(
     assert judged(spark, table, made, folded=True) == wanted(table)
 
 
-def test_a_beaten_content_names_the_whole_order_of_the_one_that_stands(
-    spark: SparkSession, dataset: MakeDataset
-) -> None:
+def test_a_beaten_content_names_the_whole_order_of_the_winner(spark: SparkSession, dataset: MakeDataset) -> None:
     """Two exports may give one position two timestamps."""
     made = upsert(dataset)
     records = [rec(1, "b", "k", version=1, at=100), rec(1, "a", "l", version=1, at=200), rec(2, "c", "k", version=1)]
-    rows = judge_batch(fold_positions(identified(spark, [("", one, False) for one in records], made)), made, (CASE,))
+    rows = judge_batch(
+        fold_positions(identified(spark, [("", record, False) for record in records], made)), made, (CASE,)
+    )
     found = {row[CONTENT]: (row[C.REASON], order_of(row, C.WINNER)) for row in rows.toArrow().to_pylist()}
     assert found == {"b": ("inconsistent_position", records[1].order), "a": (None, None), "c": (None, None)}
 
@@ -221,7 +219,9 @@ def test_slots_do_not_change_a_verdict(session: SparkSession, dataset: MakeDatas
     made = append(dataset)
     records = [rec(n, "xy"[n % 7 == 0], f"k{n % 5}", message_id=f"m{n % 3}") for n in range(60)]
     records += [rec(n, key=None, rejected="undecodable") for n in range(60, 70)]
-    rows = identified(session, [("", one, False) for one in records], made).withColumn("_line", F.lit(None).cast("int"))
+    rows = identified(session, [("", record, False) for record in records], made).withColumn(
+        "_line", F.lit(None).cast("int")
+    )
     columns = (f"{C.ORDER}.offset", C.SURVIVOR, C.VERDICT, C.REASON, C.WINNER)
     expected = sorted(judge_batch(rows, made, within=(CASE,)).select(*columns).collect(), key=repr)
     for slots in (1, 3):

@@ -41,12 +41,14 @@ def test_the_first_part_that_differs_decides(
         Sent(0, 6, 39, "b", 1, "7", {"owner": "v1 at 39"}),
         Sent(0, 9, 40, "c", 1, "8", {"owner": "another at 40"}),
     ]
-    told = []
+    counts = []
     for name, records in (("first", first), ("second", second)):
         done = run(session, lake, made, export(tmp_path / name, records)).published
         assert done
-        told.append({f"{verdict}/{reason}": n for verdict, one in done.counts.items() for reason, n in one.items()})
-    assert told == [
+        counts.append(
+            {f"{verdict}/{reason}": n for verdict, count in done.counts.items() for reason, n in count.items()}
+        )
+    assert counts == [
         {"applied/insert": 3, "duplicate/key_version": 1, "superseded/in_batch": 1},
         {"applied/update": 1, "conflict/same_version": 1, "superseded/backwards": 2},
     ]

@@ -126,7 +126,10 @@ def test_the_digest_is_of_identities_and_contents_and_not_of_positions(
     second: list[Sent],
 ) -> None:
     made = of(dataset)
-    moved = [Sent(1, one.offset + 9, one.at, one.id, one.version, one.message_id, one.value) for one in first]
+    moved = [
+        Sent(1, record.offset + 9, record.at, record.id, record.version, record.message_id, record.value)
+        for record in first
+    ]
     found = []
     for number, records in enumerate((first, moved, second)):
         red = run(session, lake, made, export(tmp_path / str(number), records))

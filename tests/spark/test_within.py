@@ -77,13 +77,13 @@ class Days:
 
     def read(self, name: str) -> list[int]:
         """Splits of the table that each statement of a batch read, whatever it was for."""
-        return [one.splits["booked__state_"] for one in self.plans[name] if "booked__state_" in one.splits]
+        return [plan.splits["booked__state_"] for plan in self.plans[name] if "booked__state_" in plan.splits]
 
     def splits(self, name: str) -> list[int]:
         """Splits of the table that each writing statement of a batch read; none of them shuffles."""
-        writes = [one for one in self.plans[name] if one.writes and "booked__state_" in one.splits]
-        assert [one.exchanges for one in writes] == [0] * len(writes)
-        return [one.splits["booked__state_"] for one in writes]
+        writes = [plan for plan in self.plans[name] if plan.writes and "booked__state_" in plan.splits]
+        assert [write.exchanges for write in writes] == [0] * len(writes)
+        return [write.splits["booked__state_"] for write in writes]
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["", "narrow"])
@@ -102,7 +102,7 @@ def days(
     records = [sent(10 * day + n, f"k{n}", f"2026-03-0{day}T{n:02}:00:00Z") for day in DAYS for n in range(10)]
     late = {"applied/insert": 1, "conflict/same_identity": 1, "duplicate/message_id": 1}
     with pytest.MonkeyPatch.context() as patch:
-        if request.param:  # as if the table were large beside the batches
+        if request.param:  # as if the table were large compared with the batches
             patch.setattr("onefold.spark.key_filter.LARGE", 0)
         assert counts(made.run("first", *records)) == {"applied/insert": 50}
         assert counts(made.run("late", *LATE)) == late
@@ -139,10 +139,10 @@ def test_explain_finds_a_key_by_any_instant_of_its_period(days: Days) -> None:
         key = {"id": "k7", "at": at}
         return explain(days.lake, days.dataset, digest_of_key(days.dataset, key), period_of_key(days.dataset, key))
 
-    told = {at: asked(at) for at in ("2026-03-03", "2026-03-03T07:00:00Z", "2026-03-04T01:00:00+02:00", "2026-03-06")}
-    assert [(one["offset"], one["row"]["credit"]) for one in told["2026-03-03"]] == [(37, 1)]
-    assert told["2026-03-03"] == told["2026-03-03T07:00:00Z"] == told["2026-03-04T01:00:00+02:00"]
-    assert told["2026-03-06"] == []
+    by_day = {at: asked(at) for at in ("2026-03-03", "2026-03-03T07:00:00Z", "2026-03-04T01:00:00+02:00", "2026-03-06")}
+    assert [(row["offset"], row["row"]["credit"]) for row in by_day["2026-03-03"]] == [(37, 1)]
+    assert by_day["2026-03-03"] == by_day["2026-03-03T07:00:00Z"] == by_day["2026-03-04T01:00:00+02:00"]
+    assert by_day["2026-03-06"] == []
 
 
 def test_L8_explain_opens_files_of_the_key_s_period_only(days: Days) -> None:
@@ -150,14 +150,14 @@ def test_L8_explain_opens_files_of_the_key_s_period_only(days: Days) -> None:
     asked = {"id": "k7", "at": "2026-03-04"}
     digest, period = digest_of_key(days.dataset, asked), period_of_key(days.dataset, asked)
     assert period == "2026-03-04"
-    told = explain(days.lake, days.dataset, digest)
-    assert (told[0]["offset"], told[0]["verdict"], told[0]["row"]["id"]) == (47, "applied", "k7")
+    rows = explain(days.lake, days.dataset, digest)
+    assert (rows[0]["offset"], rows[0]["verdict"], rows[0]["row"]["id"]) == (47, "applied", "k7")
     at = explain_position(days.lake, days.dataset, Position("t", 0, 70))
-    found = {(one["offset"], one["verdict"], bool(one["row"])) for one in at}
+    found = {(row["offset"], row["verdict"], bool(row["row"])) for row in at}
     assert found >= {(23, "applied", True), (70, "duplicate", False)}
     with without_others(days, period) as gone:
         assert gone, "the batch late has nothing of this day"
-        assert explain(days.lake, days.dataset, digest, period) == told
+        assert explain(days.lake, days.dataset, digest, period) == rows
         with pytest.raises(FileNotFoundError):
             explain(days.lake, days.dataset, digest)
     with without_others(days, "2026-03-02"):  # that of the batch late, which the position is of
@@ -167,21 +167,23 @@ def test_L8_explain_opens_files_of_the_key_s_period_only(days: Days) -> None:
 @contextlib.contextmanager
 def without_others(days: Days, period: str) -> Iterator[list[str]]:
     """Takes files of other periods away, and those of batches that have no record of this one; gives these batches."""
-    others = [one.attempt for one in records_of(days.lake, days.dataset) if period not in (one.within or ())]
-    gone = [verdict_files(days.lake, days.dataset) / f"attempt={one}" for one in others]
-    gone += [one for one in state_files(days.lake, days.dataset).iterdir() if one.name != f"_within={period}"]
+    others = [
+        committed.attempt for committed in records_of(days.lake, days.dataset) if period not in (committed.within or ())
+    ]
+    gone = [verdict_files(days.lake, days.dataset) / f"attempt={attempt}" for attempt in others]
+    gone += [path for path in state_files(days.lake, days.dataset).iterdir() if path.name != f"_within={period}"]
     assert len(gone) >= len(others) + len(DAYS) - 1  # rejected records, which have no day, lie apart
     with away(gone):
         yield others
 
 
 @pytest.mark.by_day("", why="the other plan differs in its filter alone")
-def test_what_changed_is_told_period_by_period(days: Days) -> None:
+def test_changes_are_listed_period_by_period(days: Days) -> None:
     until = changes_of(days.lake, days.dataset).until
     assert until
     mark = until.plain()["snapshot"]
     days.run("changes", sent(90, "k8", "2026-03-01T08:00:00Z"), sent(91, "x", "2026-03-05T00:00:00Z", 7))
-    found = [(one["change"], one["row"]["id"]) for one in changes_of(days.lake, days.dataset, mark).rows]
+    found = [(row["change"], row["row"]["id"]) for row in changes_of(days.lake, days.dataset, mark).rows]
     assert found == [("inserted", "x")]
 
 
