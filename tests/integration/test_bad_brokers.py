@@ -172,7 +172,9 @@ def test_a_slow_broker_is_waited_for(weak: Weak, topic: Callable[..., Topics]) -
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_broker_that_is_reached_but_never_answers_is_told_in_time(weak: Weak, topic: Callable[..., Topics]) -> None:
+def test_a_broker_that_is_reached_but_never_answers_is_reported_in_time(
+    weak: Weak, topic: Callable[..., Topics]
+) -> None:
     t = topic({"bootstrap.servers": weak.line.address})
     weak.line.slow_down(0)
     begun = time.monotonic()
@@ -210,7 +212,7 @@ def test_a_leader_that_dies_between_plan_and_land_is_followed(
 def allow(t: Topics, *operations: AclOperation) -> None:
     """Let the user of the connection do this with the topic, and nothing else."""
     for operation in operations:
-        one = AclBinding(
+        binding = AclBinding(
             ResourceType.TOPIC,
             t.names[0],
             ResourcePatternType.LITERAL,
@@ -219,10 +221,10 @@ def allow(t: Topics, *operations: AclOperation) -> None:
             operation,
             AclPermissionType.ALLOW,
         )
-        t.admin.create_acls([one])[one].result(30)
+        t.admin.create_acls([binding])[binding].result(30)
 
 
-def test_who_may_not_fetch_raw_batches_lands_with_a_note_and_no_password_is_told(
+def test_a_client_that_may_not_fetch_raw_batches_lands_with_a_note_that_shows_no_password(
     weak: Weak, topic: Callable[..., Topics], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The records are read by another user here, so that only the look at the raw batches is refused."""
@@ -271,9 +273,9 @@ def test_a_cluster_is_inspected_over_sasl_and_tls(weak: Weak) -> None:
     name = f"weak-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": weak.broker.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
-    told = Inspection("c", {name: str(value) for name, value in weak.secure().items()}).condition([name])
-    assert told.topics[0].config.number("retention.ms") == 604_800_000
-    assert told.activity == Activity((), (), ())
+    condition = Inspection("c", {name: str(value) for name, value in weak.secure().items()}).condition([name])
+    assert condition.topics[0].config.number("retention.ms") == 604_800_000
+    assert condition.activity == Activity((), (), ())
 
 
 @pytest.mark.parametrize(

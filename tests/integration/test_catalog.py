@@ -97,7 +97,7 @@ def test_a_stale_handle_cannot_publish(lake: Lake, things: Dataset) -> None:
         stale.publish("two", second[1], second[0])
 
 
-def test_other_branches_that_move_at_once_hinder_nobody(lake: Lake, things: Dataset) -> None:
+def test_other_branches_that_move_at_once_hinder_no_publish(lake: Lake, things: Dataset) -> None:
     """The catalog's own check is by table: without trying again, all but one of these would be refused."""
     base, head = merged(lake, things, "one")
     start = Barrier(6)
@@ -114,7 +114,7 @@ def test_other_branches_that_move_at_once_hinder_nobody(lake: Lake, things: Data
 
     with ThreadPoolExecutor(6) as pool:
         done = [*(pool.submit(cut, number) for number in range(5)), pool.submit(publish)]
-        assert [one.exception() for one in done] == [None] * 6
+        assert [future.exception() for future in done] == [None] * 6
     state = StateTable(lake, things)
     assert state.main.record == "one"
     assert all(state.ref(f"other_{number}") for number in range(5))
@@ -124,8 +124,8 @@ def test_of_many_that_publish_from_one_base_one_wins(lake: Lake, things: Dataset
     heads = [(f"b{number}", *merged(lake, things, f"b{number}")) for number in range(4)]
     start = Barrier(4)
 
-    def publish(one: tuple[str, int, int]) -> bool:
-        state, (name, base, head) = StateTable(lake, things), one
+    def publish(prepared: tuple[str, int, int]) -> bool:
+        state, (name, base, head) = StateTable(lake, things), prepared
         start.wait()
         try:
             state.publish(name, head, base)
@@ -180,8 +180,8 @@ def test_other_branches_that_move_at_once_hinder_no_rollback(lake: Lake, things:
         state.roll_back(first, last)
 
     with ThreadPoolExecutor(6) as pool:
-        for one in [*(pool.submit(cut, number) for number in range(5)), pool.submit(back)]:
-            one.result()
+        for future in [*(pool.submit(cut, number) for number in range(5)), pool.submit(back)]:
+            future.result()
     assert StateTable(lake, things).main.record == "one"
 
 

@@ -159,7 +159,7 @@ def test_what_was_removed_does_not_come_back(own: dict[str, str], folder: bool) 
     assert store.read("a/b") == b"mine"
 
 
-def test_claims_go_when_the_object_is_there_and_folders_are_told_apart(catalog: str, own: dict[str, str]) -> None:
+def test_claims_go_when_the_object_is_there_and_folders_are_distinguished(catalog: str, own: dict[str, str]) -> None:
     claims = catalog_at(catalog, {}).claims()
     assert claims
     for place in ("s3a://b/x_y/1", "s3a://b/xzy/1", "s3a://b/X_y/1"):
@@ -183,8 +183,8 @@ def test_a_driver_without_the_setting_is_refused_and_overwrites_nothing(own: dic
     assert driver(own).read("plan") == b"1"
 
 
-def test_a_database_that_does_not_answer_is_told(own: dict[str, str]) -> None:
+def test_a_database_that_does_not_answer_is_reported(own: dict[str, str]) -> None:
     away = driver({**own, "ONEFOLD_CATALOG": "postgresql+psycopg2://onefold:s3cr3t@127.0.0.1:9/catalog"})
-    with pytest.raises(LakeUnavailableError, match="Connection refused") as told:
+    with pytest.raises(LakeUnavailableError, match="Connection refused") as raised:
         away.put_if_absent("plan", b"1")
-    assert "s3cr3t" not in str(told.value)
+    assert "s3cr3t" not in str(raised.value)

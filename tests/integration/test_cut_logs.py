@@ -41,7 +41,7 @@ def cut(log: Path, offset: int) -> None:
 
 
 @pytest.mark.nightly
-def test_offsets_that_other_records_took_are_told_once_and_red(
+def test_offsets_that_other_records_took_are_reported_once_and_red(
     lake: Lake, session: SparkSession, tmp_path: Path
 ) -> None:
     with Broker(log=tmp_path / "broker.log") as broker:
@@ -71,7 +71,7 @@ def test_offsets_that_other_records_took_are_told_once_and_red(
         t.send([0.2])
         manifest = t.land(t.plan())
         gone = "shortened, partition 0: its log was cut at offset 2"
-        assert [(one.start, one.end) for one in manifest.replaced] == [(2, 5)]
+        assert [(range_.start, range_.end) for range_ in manifest.replaced] == [(2, 5)]
         assert [note[: len(gone)] for note in manifest.notes] == [gone]
         with pytest.raises(DataLossError, match="offsets gone before they were landed"):
             _published(t, session, manifest.batch)
@@ -98,7 +98,7 @@ def test_what_the_brokers_own_retention_took_is_a_hole_of_that_kind_and_a_loss(
         while start_of(t) < 3:
             assert time.monotonic() < deadline, "the broker has deleted nothing"
         manifest = t.land(plan)
-        assert [(one.start, one.end, one.kind) for one in manifest.holes] == [(0, 3, "retention")]
+        assert [(hole.start, hole.end, hole.kind) for hole in manifest.holes] == [(0, 3, "retention")]
         with pytest.raises(DataLossError, match="offsets gone before they were landed: found 3"):
             _published(t, session, manifest.batch)
         t.send([(datetime.now(UTC) - at(0)) / timedelta(hours=1)])

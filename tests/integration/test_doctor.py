@@ -118,12 +118,12 @@ class Place:
 
 
 def rules(found: Diagnosis) -> set[tuple[str, str]]:
-    return {(one.finding.severity, one.rule) for one in found.findings}
+    return {(finding.finding.severity, finding.rule) for finding in found.findings}
 
 
 def the(found: Diagnosis, rule: str) -> Any:
-    (one,) = (one.finding for one in found.findings if one.rule == rule)
-    return one
+    (entry,) = (entry.finding for entry in found.findings if entry.rule == rule)
+    return entry
 
 
 def project(home: Path, broker: Broker, topic: str) -> Project:
@@ -150,7 +150,9 @@ def test_a_topic_and_a_broker_that_are_set_badly(lax: Broker, lake: Lake, tmp_pa
     place.send(3, **{"enable.idempotence": False})
     done = project(tmp_path, lax, place.name).onefold("doctor", "live", "--json")
     assert done.code == 0, done.err
-    found = {(one["severity"], one["rule"], (one["set"] or {}).get("name")) for one in done.json["findings"]}
+    found = {
+        (finding["severity"], finding["rule"], (finding["set"] or {}).get("name")) for finding in done.json["findings"]
+    }
     assert found == {
         ("error", "unclean_election", "unclean.leader.election.enable"),
         ("error", "replication", "replication.factor"),
@@ -172,10 +174,10 @@ def test_a_topic_and_a_broker_that_are_set_badly(lax: Broker, lake: Lake, tmp_pa
         ("info", "no_freshness", "quality.freshness"),
         ("info", "no_duplicate_rate", "quality.max_duplicate_rate"),
     }
-    severities = [one["severity"] for one in done.json["findings"]]
+    severities = [finding["severity"] for finding in done.json["findings"]]
     assert severities == sorted(severities, key=["error", "warning", "info", "unknown"].index)
     assert done.json["cluster"]
-    assert "Warning" not in done.err, "the clients' own are for nobody"
+    assert "Warning" not in done.err, "the clients' own warnings are not shown"
     assert not (tmp_path / ".lake/sources").exists(), "it writes nothing"
 
 
@@ -219,19 +221,19 @@ def test_a_plan_names_the_transaction_that_holds_it_back_and_its_age_also_where_
         plan = plan_batch(place.lake, place.dataset(), dry_run=True)
         assert isinstance(plan, RangesPlan)
         assert plan.empty
-        (told,) = plan.notes
-        return told
+        (sentence,) = plan.notes
+        return sentence
 
     here = project(tmp_path, lax, place.name)
     [row] = here.onefold("run", "live", "--dry-run", "--json").json
-    assert (row["offsets"], [bool(re.fullmatch(note(begun), one)) for one in row["notes"]]) == (0, [True]), row
+    assert (row["offsets"], [bool(re.fullmatch(note(begun), text)) for text in row["notes"]]) == (0, [True]), row
     assert re.search(note(begun) + r"\s+live: nothing new", here.onefold("run", "live").err)
     hidden = acl(ResourceType.TRANSACTIONAL_ID, name, AclOperation.DESCRIBE, AclPermissionType.DENY)
     with granted(place.admin, [hidden]):
         assert re.fullmatch(note(nameless), planned())
     monkeypatch.setattr("onefold.kafka.activity.python_settings", lambda _: {"bootstrap_servers": ["127.0.0.1:1"]})
     monkeypatch.setattr("onefold.kafka.activity._WAITS", {"bootstrap_timeout_ms": 500})
-    assert re.fullmatch(note(rf", whose first record is of {at},"), planned()), "nobody answers the second client"
+    assert re.fullmatch(note(rf", whose first record is of {at},"), planned()), "the second client gets no answer"
     opener.abort_transaction(30)
 
 
@@ -243,11 +245,11 @@ def test_a_group_behind_the_logs_start_has_lost_records(broker: Broker, lake: La
     place.expire(5)
     found = place.look()
     assert rules(found) - ALONE == {("error", "groups_behind")}
-    assert [one.places for one in found.findings if one.rule == "groups_behind"] == [(f"group {group}",)]
+    assert [finding.places for finding in found.findings if finding.rule == "groups_behind"] == [(f"group {group}",)]
     assert "committed 2, the log begins at 5" in the(found, "groups_behind").found
 
 
-def test_who_reads_is_told_by_group_and_client(broker: Broker, lake: Lake) -> None:
+def test_readers_are_listed_by_group_and_client(broker: Broker, lake: Lake) -> None:
     place = Place(broker, lake)
     place.send(1)
     group = f"reader-{place.name}"
@@ -255,10 +257,10 @@ def test_who_reads_is_told_by_group_and_client(broker: Broker, lake: Lake) -> No
     try:
         consumer.subscribe([place.name])
         assert consumer.poll(30) is not None
-        told = Inspection("c", {"bootstrap.servers": broker.bootstrap}).condition([place.name]).activity.groups
+        groups = Inspection("c", {"bootstrap.servers": broker.bootstrap}).condition([place.name]).activity.groups
     finally:
         consumer.close()
-    assert [(one.name, one.state, one.clients) for one in told or ()] == [(group, "Stable", ("billing",))]
+    assert [(reader.name, reader.state, reader.clients) for reader in groups or ()] == [(group, "Stable", ("billing",))]
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
@@ -267,8 +269,8 @@ def test_what_the_brokers_hold_for_a_group_is_read_and_judged(
 ) -> None:
     """Groups of the new protocol (KIP-848); members of the others have settings of their own."""
     held = []
-    for one in (broker, lax):
-        place = Place(one, lake)
+    for cluster in (broker, lax):
+        place = Place(cluster, lake)
         place.send(1)
         group = f"reader-{place.name}"
         config = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest"}
@@ -280,8 +282,8 @@ def test_what_the_brokers_hold_for_a_group_is_read_and_judged(
             found = place.look()
         finally:
             consumer.close()
-        told = [one for one in found.findings if one.rule == "group_sessions"]
-        held.append([(at.replace(place.name, "it"), each.finding.found) for each in told for at in each.places])
+        findings = [finding for finding in found.findings if finding.rule == "group_sessions"]
+        held.append([(at.replace(place.name, "it"), each.finding.found) for each in findings for at in each.places])
     short = [("group reader-it", "consumer.session.timeout.ms=8000 (8s)")]
     assert held == [[], short if protocol == "consumer" else []]
 
@@ -291,7 +293,7 @@ def test_a_producer_without_an_id_is_noticed_by_what_the_partition_remembers(bro
     place = Place(broker, lake)
 
     def inferred() -> list[str]:
-        return [one.found for one in clients.idempotence(replace(place.facts(), record_batches=None))]
+        return [finding.found for finding in clients.idempotence(replace(place.facts(), record_batches=None))]
 
     place.send(2)
     assert inferred() == []
@@ -301,7 +303,7 @@ def test_a_producer_without_an_id_is_noticed_by_what_the_partition_remembers(bro
     assert inferred() == []
 
 
-def test_who_writes_and_how_is_told_by_the_newest_record_batches(broker: Broker, lake: Lake) -> None:
+def test_writers_are_described_by_the_newest_record_batches(broker: Broker, lake: Lake) -> None:
     place = Place(broker, lake, partitions=2)
     sizes = {"batch.num.messages": 2}
     place.send(40, **{"enable.idempotence": False, "compression.type": "gzip", "linger.ms": 500})
@@ -311,10 +313,10 @@ def test_who_writes_and_how_is_told_by_the_newest_record_batches(broker: Broker,
     place.send(3, partition=1, **{"transactional.id": f"open-{place.name}"})  # beyond the last stable offset
     found = place.look()
     assert the(found, "idempotence").found.startswith("enable.idempotence=false: 1 of 5 record batches")
-    [told] = found.writers
-    assert (told.partitions, told.batches, told.records, told.without_id) == (2, 5, 48, 1)
-    assert (told.transactional, told.producers, told.epochs, told.append_time) == (2, 3, 3, 0)
-    assert told.codecs == {"gzip": 1, "none": 4}
+    [writer] = found.writers
+    assert (writer.partitions, writer.batches, writer.records, writer.without_id) == (2, 5, 48, 1)
+    assert (writer.transactional, writer.producers, writer.epochs, writer.append_time) == (2, 3, 3, 0)
+    assert writer.codecs == {"gzip": 1, "none": 4}
     assert not {"unseen_batches", "restarted_producers"} & {rule for _, rule in rules(found)}
 
 
@@ -335,11 +337,11 @@ def test_what_is_looked_at_does_not_grow_with_the_log(
     monkeypatch.setattr(RawLog, "fetch", counting)
     monkeypatch.setattr(newest, "OFFSETS", 20)
     seen = place.facts()
-    assert [one.offset for one in seen.record_batches or ()] == [400, 421, 431]
+    assert [batch.offset for batch in seen.record_batches or ()] == [400, 421, 431]
     assert fetched == [400, 421], "the open transaction's first batch, and from the 20th before the end on"
     quiet = replace(seen, cluster=replace(seen.cluster, activity=Activity())) if seen.cluster else seen
     [stalled] = clients.open_transactions(quiet)
-    [first] = [one for one in seen.record_batches or () if one.offset == 400]
+    [first] = [batch for batch in seen.record_batches or () if batch.offset == 400]
     assert f"of producer {first.producer} (epoch 0)" in stalled.found
     opener.abort_transaction(30)
 
@@ -356,13 +358,13 @@ def test_record_batches_that_cannot_be_had_are_unknown(
     assert "kafka-python cannot reach" in the(found, "unseen_batches").why
 
 
-def test_what_left_the_log_behind_the_landing_is_lost_and_told(broker: Broker, lake: Lake) -> None:
+def test_what_left_the_log_before_the_landing_is_lost_and_reported(broker: Broker, lake: Lake) -> None:
     place = Place(broker, lake)
     place.send(4)
     dataset = place.dataset()
     batch = plan_batch(place.lake, dataset).batch
     land_batch(
-        place.lake, dataset, batch, read=lambda ranges, *_: {one.topic_partition.key: [(0, 4)] for one in ranges}
+        place.lake, dataset, batch, read=lambda ranges, *_: {range_.topic_partition.key: [(0, 4)] for range_ in ranges}
     )
     place.send(6)
     assert rules(place.look()) == ALONE | {("info", "restarted_producers")}
@@ -377,14 +379,16 @@ UPSERT = {"mode": "upsert", "key": ["key"], "version": {"from": "offset"}}
 
 @pytest.mark.by_day("False", why="with cuts, what they know says it")
 @pytest.mark.parametrize("dated", [True, False])
-def test_partitions_that_were_added_since_the_first_landing_are_told(broker: Broker, lake: Lake, dated: bool) -> None:
-    """Cuts know the partitions that were empty; without cuts it is told once others hold records."""
+def test_partitions_that_were_added_since_the_first_landing_are_reported(
+    broker: Broker, lake: Lake, dated: bool
+) -> None:
+    """Cuts know the partitions that were empty; without cuts they are reported once others hold records."""
     place = Place(broker, lake, partitions=2)
     dataset, now = place.dataset(apply=UPSERT, identity={}), datetime.now(UTC)
 
     def look() -> list[str]:
         found = place.look(apply=UPSERT, identity={}).findings
-        return [one.finding.found for one in found if one.rule == "added_partitions"]
+        return [entry.finding.found for entry in found if entry.rule == "added_partitions"]
 
     def grow(count: int) -> None:
         place.admin.create_partitions([NewPartitions(place.name, count)])[place.name].result(30)
@@ -394,7 +398,7 @@ def test_partitions_that_were_added_since_the_first_landing_are_told(broker: Bro
         interval = Interval(start=begin, end=begin + timedelta(hours=1)) if dated else None
         batch = plan_batch(place.lake, dataset, interval).batch
         land_batch(place.lake, dataset, batch, read=lambda ranges, *_: {
-            one.topic_partition.key: [(one.start, one.end)] for one in ranges
+            range_.topic_partition.key: [(range_.start, range_.end)] for range_ in ranges
         })  # fmt: skip
 
     send = partial(place.send, at=now - timedelta(hours=2, minutes=30))
@@ -426,7 +430,9 @@ def test_settings_that_are_refused_are_unknown(lax: Broker, lake: Lake, tmp_path
     with granted(place.admin, acls):
         done = project(tmp_path, lax, place.name).onefold("doctor", "live", "--json")
         assert done.code == 0, done.err
-        unknown = {tuple(one["where"]): one for one in done.json["findings"] if one["rule"] == "unreadable"}
+        unknown = {
+            tuple(finding["where"]): finding for finding in done.json["findings"] if finding["rule"] == "unreadable"
+        }
         assert set(unknown) == {(f"topic {place.name}",), ("broker 1",)}
         assert "retention.ms" in unknown[f"topic {place.name}",]["found"]
         assert "authorization failed" in unknown["broker 1",]["why"]
@@ -456,7 +462,7 @@ def test_what_the_second_client_cannot_reach_leaves_clients_unknown(
     monkeypatch.setattr("onefold.kafka.activity._WAITS", {"bootstrap_timeout_ms": 500})
     found = Place(broker, lake).look()
     assert rules(found) == ALONE | {("unknown", "unreadable")}
-    unknown = [one.finding.found for one in found.findings if one.rule == "unreadable"]
+    unknown = [finding.finding.found for finding in found.findings if finding.rule == "unreadable"]
     assert unknown == ["groups", "producers", "transactions"]
 
 
@@ -477,7 +483,7 @@ def test_partitions_that_lost_their_brokers(lake: Lake, tmp_path: Path, monkeypa
         while not {"leaders", "in_sync_now"} <= set(places):
             assert time.monotonic() < deadline, places
             with contextlib.suppress(ClusterUnavailableError):
-                places = {one.rule: one.places for one in both.look(source=source).findings}
+                places = {finding.rule: finding.places for finding in both.look(source=source).findings}
         assert places["leaders"] == (f"topic {alone.name}",)
         assert places["in_sync_now"] == (f"topic {both.name}",)
 

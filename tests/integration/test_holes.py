@@ -58,39 +58,39 @@ def fetches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counted
 
 
-def test_markers_and_aborted_records_of_interleaved_producers_are_told(topic: Callable[..., Topics]) -> None:
+def test_markers_and_aborted_records_of_interleaved_producers_are_reported(topic: Callable[..., Topics]) -> None:
     t = topic()
     plain = Client(t, enable_idempotence=True, compression_type="snappy")
     codecs = ["none", "lz4", "zstd", "gzip"]
     transactions = [Client.in_transaction(t, compression_type=codec) for codec in codecs]
     aborted, markers = set[int](), 0
     for round_ in range(4):
-        for number, one in enumerate(transactions):
-            one.send("abc")
+        for number, client in enumerate(transactions):
+            client.send("abc")
             plain.send("de")
-            one.send("f")
+            client.send("f")
             if (round_ + number) % 2:
                 commit = (round_ // 2 + number) % 2 == 0
                 before = end_of(t)
-                one.end(commit=commit)
+                client.end(commit=commit)
                 wait_for_end(t, before + 1)
                 markers += 1
-                aborted |= set() if commit else one.offsets
-                one.offsets = set()
-                one.producer.begin_transaction()
-    for one in transactions:  # some are open and written to, some are not
+                aborted |= set() if commit else client.offsets
+                client.offsets = set()
+                client.producer.begin_transaction()
+    for client in transactions:  # some are open and written to, some are not
         before = end_of(t)
-        written = bool(one.offsets)
-        one.end(commit=True)
+        written = bool(client.offsets)
+        client.end(commit=True)
         wait_for_end(t, before + written)
         markers += written
     there, end = seen(t), end_of(t)
     manifest = t.land(t.plan(), read(t))
     assert manifest.examined
-    told = kinds(manifest.holes)
-    assert set(told) == set(range(end)) - there
-    assert {offset for offset, kind in told.items() if kind == "aborted"} == aborted
-    assert Counter(told.values()) == {"control": markers, "aborted": len(aborted)}
+    by_offset = kinds(manifest.holes)
+    assert set(by_offset) == set(range(end)) - there
+    assert {offset for offset, kind in by_offset.items() if kind == "aborted"} == aborted
+    assert Counter(by_offset.values()) == {"control": markers, "aborted": len(aborted)}
     assert aborted
     assert markers > 8
     assert manifest.notes == []
@@ -104,7 +104,7 @@ def compacted(t: Topics, keep: int) -> set[int]:
     return there
 
 
-def test_compacted_records_are_told_and_not_where_nothing_says_that_a_topic_is_cleaned(
+def test_compacted_records_are_reported_only_where_a_topic_is_known_to_be_cleaned(
     topic: Callable[..., Topics],
 ) -> None:
     t = topic(
@@ -131,10 +131,10 @@ def test_compacted_records_are_told_and_not_where_nothing_says_that_a_topic_is_c
     wait_for_end(t, begun + 3)
     plan = t.plan()
     manifest = t.land(plan, read(t))
-    told = kinds(manifest.holes)
-    assert {offset for offset, kind in told.items() if kind == "aborted"} == gone
-    assert {offset for offset, kind in told.items() if kind == "control"} == {max(gone) + 1}
-    assert {offset for offset, kind in told.items() if kind == "compacted"} == set(range(begun)) - there
+    by_offset = kinds(manifest.holes)
+    assert {offset for offset, kind in by_offset.items() if kind == "aborted"} == gone
+    assert {offset for offset, kind in by_offset.items() if kind == "control"} == {max(gone) + 1}
+    assert {offset for offset, kind in by_offset.items() if kind == "compacted"} == set(range(begun)) - there
     assert manifest.notes == []
 
     name = t.names[0]
@@ -142,9 +142,9 @@ def test_compacted_records_are_told_and_not_where_nothing_says_that_a_topic_is_c
     asked = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[policy])
     t.admin.incremental_alter_configs([asked])[asked].result(30)
     again = LiveSource(t.lake, t.dataset(), read(t)).land(plan, plan.batch, "again")
-    told = kinds(again.holes)
-    within = {offset for offset, kind in told.items() if kind == "compacted"}
-    between = {offset for offset, kind in told.items() if kind == "log_gap"}
+    by_offset = kinds(again.holes)
+    within = {offset for offset, kind in by_offset.items() if kind == "compacted"}
+    between = {offset for offset, kind in by_offset.items() if kind == "log_gap"}
     assert within | between == set(range(begun)) - there
     assert {0, 2, 4} <= within, "a gap in a batch is the cleaner's, whatever the topic's policy is now"
     assert {6, 7} <= between
@@ -183,7 +183,7 @@ def test_where_a_tombstone_may_be_gone_the_landing_says_so_and_keeps_the_setting
     landed = LiveSource(t.lake, t.dataset(), read(t)).land(plan, plan.batch, "later")
     missing = {offset for offset, kind in kinds(landed.holes).items() if kind == "compacted"}
     assert missing >= {begun, begun + 2}
-    assert {offset for one in landed.aged for offset in range(one.start, one.end)} == missing
+    assert {offset for range_ in landed.aged for offset in range(range_.start, range_.end)} == missing
     assert landed.topics == {t.names[0]: {"cleanup.policy": "compact", "delete.retention.ms": "50"}}
     longer = ConfigEntry("delete.retention.ms", "86400000", incremental_operation=AlterConfigOpType.SET)
     asked = ConfigResource(ConfigResource.Type.TOPIC, t.names[0], incremental_configs=[longer])
@@ -203,10 +203,10 @@ def test_a_thousand_markers_cost_a_few_fetches(topic: Callable[..., Topics], fet
             client.producer.commit_transaction(30)
 
     threads = [threading.Thread(target=commit_often, args=[client]) for client in clients]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     wait_for_end(t, 2_000)
     manifest = t.land(t.plan(), read(t))
     assert Counter(kinds(manifest.holes).values()) == {"control": 1_000}
@@ -258,7 +258,7 @@ def test_what_another_landing_saw_to_be_no_record_is_no_loss_where_the_log_is_go
 
     def read_again(_: list[OffsetRange], earlier: list[EarlierLanding], *__: object) -> dict[str, list[Range]]:
         [other] = earlier
-        assert [(one.start, one.end) for one in other.ranges] == [(3, 4)]
+        assert [(range_.start, range_.end) for range_ in other.ranges] == [(3, 4)]
         return {range_.topic_partition.key: there}
 
     there = [(3, 5)]

@@ -78,8 +78,8 @@ def test_intervals_landed_in_any_order_hold_every_record_once(topics: Make, stam
         seconds = [now - timedelta(minutes=5) + timedelta(seconds=60 * step) for step in range(6)]
         intervals = [Interval(start=start, end=end) for start, end in pairwise(seconds)]
     draw.shuffle(intervals)
-    landed = [t.positions(t.land(t.plan(one))) for one in intervals]
-    everything = [where for one in landed for where in one]
+    landed = [t.positions(t.land(t.plan(interval))) for interval in intervals]
+    everything = [where for positions in landed for where in positions]
     assert len(everything) == len(set(everything)), "no record is landed twice"
     assert sorted(everything) == there(t)
     assert len(everything) == 200
@@ -187,7 +187,7 @@ def test_transactions_are_read_when_they_are_committed_and_their_markers_are_hol
     assert [end.red for end in ends] == [None, None]
     (row,) = offsets_of(t.lake, dataset)
     assert row["covered"] == [[0, 7]]
-    assert [(one["start"], one["end"], one["kind"]) for one in row["holes"]] == [
+    assert [(hole["start"], hole["end"], hole["kind"]) for hole in row["holes"]] == [
         (1, 2, "control"),
         (2, 3, "aborted"),
         (3, 4, "control"),
@@ -200,7 +200,7 @@ def launcher(t: Topics) -> Any:
     return InSession(t.lake, t.session)
 
 
-def test_a_topic_created_anew_is_another_incarnation(topics: Make) -> None:
+def test_a_topic_that_is_created_again_is_another_incarnation(topics: Make) -> None:
     t = topics()
     t.send([0.1, 0.2, 0.3])
     dataset = t.dataset(identity={})  # the position decides, so a mix-up of incarnations would lose rows
@@ -226,7 +226,7 @@ def test_what_expired_before_it_was_landed_is_loss_unless_it_is_tolerated(topics
     plan = t.plan(between(0, 1))
     t.expire(before=3)
     manifest = t.land(plan)
-    assert [(one.start, one.end, one.kind) for one in manifest.holes] == [(0, 3, "retention")]
+    assert [(hole.start, hole.end, hole.kind) for hole in manifest.holes] == [(0, 3, "retention")]
     assert t.positions(manifest) == [(t.names[0], 0, 3)]
     red = run_batch(t.lake, t.dataset(), plan, launcher(t)).red
     assert isinstance(red, DataLossError)
@@ -249,8 +249,8 @@ def test_what_the_log_holds_no_more_is_read_from_what_other_plans_have_landed(to
     manifest = t.land(daily)
     [name] = t.names
     assert t.positions(manifest) == [(name, 0, 0), (name, 0, 1), (name, 0, 3), (name, 0, 4), (name, 1, 0), (name, 1, 1)]
-    assert [(one.start, one.end, one.kind) for one in manifest.holes] == [(2, 3, "retention")]
-    assert all(row in t.rows(manifest) for one in hourly for row in t.rows(one)), "as they were landed"
+    assert [(hole.start, hole.end, hole.kind) for hole in manifest.holes] == [(2, 3, "retention")]
+    assert all(row in t.rows(manifest) for landing in hourly for row in t.rows(landing)), "as they were landed"
 
 
 def test_intervals_that_are_first_cut_when_only_the_landing_holds_them_are_read_from_it(topics: Make) -> None:
@@ -268,14 +268,14 @@ def test_intervals_that_are_first_cut_when_only_the_landing_holds_them_are_read_
     assert ranges(second) == {(name, 0): (1, 3)}
     assert ranges(third) == {(name, 0): (3, 5), (name, 1): (1, 2)}
     landed = [t.land(plan) for plan in (second, third, first)]
-    assert [one.holes for one in landed] == [[], [], []]
-    assert sorted(where for one in landed for where in t.positions(one)) == [
+    assert [landing.holes for landing in landed] == [[], [], []]
+    assert sorted(where for landing in landed for where in t.positions(landing)) == [
         *((name, 0, offset) for offset in range(5)),
         *((name, 1, offset) for offset in range(2)),
     ]
 
 
-def test_of_an_interval_that_is_first_cut_late_what_nobody_has_landed_is_told(topics: Make) -> None:
+def test_of_an_interval_that_is_first_cut_late_the_offsets_without_a_landing_are_reported(topics: Make) -> None:
     t = topics()
     t.send([0.1, 0.2])
     t.land(t.plan())
@@ -285,7 +285,7 @@ def test_of_an_interval_that_is_first_cut_late_what_nobody_has_landed_is_told(to
     assert ranges(plan) == {(t.names[0], 0): (0, 3)}
     manifest = t.land(plan)
     assert t.positions(manifest) == [(t.names[0], 0, 0), (t.names[0], 0, 1)]
-    assert [(one.start, one.end, one.kind) for one in manifest.holes] == [(2, 3, "retention")]
+    assert [(hole.start, hole.end, hole.kind) for hole in manifest.holes] == [(2, 3, "retention")]
 
 
 def test_a_partition_that_a_cut_does_not_know_begins_where_it_was_landed_first(topics: Make) -> None:
@@ -298,7 +298,7 @@ def test_a_partition_that_a_cut_does_not_know_begins_where_it_was_landed_first(t
     assert ranges(t.plan(between(1, 2))) == {(t.names[0], 1): (0, 2)}
 
 
-def test_what_expired_between_two_runs_is_told_by_the_second(topics: Make) -> None:
+def test_what_expired_between_two_runs_is_reported_by_the_second(topics: Make) -> None:
     t = topics(partitions=2)
     t.send([0.1, 0.2], 0)
     t.land(t.plan())
@@ -310,7 +310,7 @@ def test_what_expired_between_two_runs_is_told_by_the_second(topics: Make) -> No
     plan = t.plan()
     assert ranges(plan) == {(t.names[0], 0): (2, 5), (t.names[0], 1): (0, 2)}
     manifest = t.land(plan)
-    assert sorted((one.topic_partition.partition, one.start, one.end, one.kind) for one in manifest.holes) == [
+    assert sorted((hole.topic_partition.partition, hole.start, hole.end, hole.kind) for hole in manifest.holes) == [
         (0, 2, 4, "retention"),
         (1, 0, 1, "retention"),
     ]
@@ -346,20 +346,20 @@ def test_a_run_tells_once_of_a_topic_that_is_gone(topics: Make) -> None:
     assert t.plan().notes == []
 
 
-def test_a_log_that_became_shorter_or_went_away_is_told_at_its_end(topics: Make) -> None:
+def test_a_log_that_was_shortened_or_deleted_is_reported_at_its_end(topics: Make) -> None:
     t = topics()
     t.send([0.1, 0.2])
     plan = t.plan(between(0, 1))
     (planned,) = plan.ranges
-    # An unclean election cuts a log; a plan that asks for more than there is stands for it.
+    # An unclean election cuts a log; here a plan asks for more than there is.
     longer = plan.model_copy(update={"ranges": [planned.model_copy(update={"end": 5})]})
     source = LiveSource(t.lake, t.dataset(), partial(write_topics, t.session))
     landed = source.land(longer, longer.batch, "attempt")
-    assert [(one.start, one.end, one.kind) for one in landed.holes] == [(2, 5, "truncated")]
+    assert [(hole.start, hole.end, hole.kind) for hole in landed.holes] == [(2, 5, "truncated")]
     t.delete()
     t.create()
     landed = LiveSource(t.lake, t.dataset(), partial(write_topics, t.session)).land(plan, plan.batch, "other")
-    assert [(one.start, one.end, one.kind) for one in landed.holes] == [(0, 2, "deleted")]
+    assert [(hole.start, hole.end, hole.kind) for hole in landed.holes] == [(0, 2, "deleted")]
     assert landed.objects == []
 
 
@@ -420,7 +420,7 @@ def test_the_groups_offsets_follow_the_landing_and_only_upwards(topics: Make) ->
     assert committed(t) == 4
 
 
-def test_the_groups_offsets_are_committed_once_the_manifest_stands(
+def test_the_groups_offsets_are_committed_once_the_manifest_exists(
     topics: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     t = topics()
@@ -437,7 +437,7 @@ def test_the_groups_offsets_are_committed_once_the_manifest_stands(
     assert (stood, committed(t)) == ([True], 2)
 
 
-def test_a_topic_deleted_once_the_manifest_stands_fails_nothing(
+def test_a_topic_deleted_once_the_manifest_exists_fails_nothing(
     topics: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     t = topics()
@@ -543,5 +543,5 @@ def test_coverage_has_no_gap_where_plans_overlap(topics: Make) -> None:
     t = topics()
     t.send([hour / 2 for hour in range(8)])
     plans = [t.plan(between(2, 3)), t.plan(), t.plan(between(0, 4))]
-    covered = merged((one.start, one.end) for plan in plans for one in plan.ranges)
+    covered = merged((range_.start, range_.end) for plan in plans for range_ in plan.ranges)
     assert covered == [(0, 8)]

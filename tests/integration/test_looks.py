@@ -70,7 +70,7 @@ def warnings(done: BatchRun | None) -> set[str]:
 
 
 def send_at(t: Topics, *instants: datetime) -> None:
-    t.send([(one - at(0)) / HOUR for one in instants])
+    t.send([(instant - at(0)) / HOUR for instant in instants])
 
 
 def complete(t: Topics) -> datetime | None:
@@ -142,7 +142,7 @@ def test_of_a_topic_that_is_gone_the_known_part_is_a_loss_and_the_rest_is_named_
     second_end = datetime.now(UTC)
     second = Interval(start=first_end, end=second_end)
     plan = t.plan(second)
-    assert (0, 1, 2) in {(one.topic_partition.partition, one.start, one.end) for one in plan.ranges}
+    assert (0, 1, 2) in {(range_.topic_partition.partition, range_.start, range_.end) for range_ in plan.ranges}
     assert red_checks(run(t, dataset, second)) == {"nothing_lost", "topic_gone"}
     third = Interval(start=second_end, end=datetime.now(UTC))
     if again:
@@ -177,12 +177,12 @@ def test_what_is_landed_is_finished_before_it_is_said_what_cannot_be_planned(top
     dataset = t.dataset()
     plan = t.plan()
     t.land(plan)
-    assert [one.batch for one in unfinished(t.lake, dataset)] == [plan.batch]
+    assert [pending.batch for pending in unfinished(t.lake, dataset)] == [plan.batch]
     t.delete()
     gone = t.plan()
     t.land(gone)
     found = plan_all(t.lake, dataset, [None], None, dry_run=False)
-    assert [one.batch for one in found.begun] == [plan.batch, gone.batch]
+    assert [pending.batch for pending in found.begun] == [plan.batch, gone.batch]
     assert isinstance(found.error, UnknownTopicError)
 
 
@@ -282,7 +282,7 @@ def test_an_interval_without_records_and_what_a_plain_run_brought_are_complete(t
     assert complete(t) == at(15), "the hour before was never an interval, and has its record all the same"
 
 
-def test_a_clock_that_runs_ahead_holds_nobody_elses_records_back_twice(topics: Make) -> None:
+def test_a_clock_that_runs_ahead_does_not_hold_back_the_records_of_others_twice(topics: Make) -> None:
     """A device is two hours ahead; others are right. Each cut takes what was seen before it."""
     t = topics()
     now = datetime.now(UTC).replace(microsecond=0)

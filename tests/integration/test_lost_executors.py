@@ -73,7 +73,7 @@ CONF = INTERPRETED | {
 def drawn(draw: random.Random, earlier: list[Sent]) -> list[Sent]:
     """Versions in any order, messages sent twice, versions of several contents, deletes, what cannot be read."""
     made: list[Sent] = []
-    offsets = [sum(one.partition == partition for one in earlier) for partition in range(PARTITIONS)]
+    offsets = [sum(record.partition == partition for record in earlier) for partition in range(PARTITIONS)]
     for number in range(RECORDS):
         id_, version = f"account-{draw.randrange(RECORDS // 4)}", draw.randrange(6)
         value = draw.choice([None, "{", *({"n": n} for n in (0, 0, 0, 1, 1, 2) for _ in range(6))])
@@ -87,10 +87,10 @@ def drawn(draw: random.Random, earlier: list[Sent]) -> list[Sent]:
 
 def send(servers: str, records: list[Sent]) -> None:
     producer = Producer({"bootstrap.servers": servers, "log_level": 0, "enable.idempotence": True})  # keeps the order
-    for one in records:
-        value = one.value if one.value is None or isinstance(one.value, str) else json.dumps(one.value)
-        headers = [("m", one.message_id.encode()), ("v", str(one.version).encode())]
-        where = {"key": json.dumps({"id": one.id}), "partition": one.partition, "timestamp": one.at}
+    for record in records:
+        value = record.value if record.value is None or isinstance(record.value, str) else json.dumps(record.value)
+        headers = [("m", record.message_id.encode()), ("v", str(record.version).encode())]
+        where = {"key": json.dumps({"id": record.id}), "partition": record.partition, "timestamp": record.at}
         producer.produce(TOPIC, value, headers=headers, **where)
     assert producer.flush(60) == 0
 
@@ -131,10 +131,10 @@ def log(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Log:
         lake = Lake(Settings(home=home, lake="lake", kafka={"kafka_default": {"bootstrap.servers": broker.bootstrap}}))
         made.lakes[name] = Planned(lake, find_dataset(home / "datasets", "accounts"))
     for _ in range(2):
-        made.sent.append(drawn(draw, [one for batch in made.sent for one in batch]))
+        made.sent.append(drawn(draw, [record for batch in made.sent for record in batch]))
         send(broker.bootstrap, made.sent[-1])
-        for one in made.lakes.values():
-            one.batches.append(plan_batch(one.lake, one.dataset, None).batch)
+        for planned in made.lakes.values():
+            planned.batches.append(plan_batch(planned.lake, planned.dataset, None).batch)
     return made
 
 
@@ -146,20 +146,22 @@ def test_L1_an_executor_lost_in_each_step_changes_no_row_and_no_verdict(log: Log
 
     lose(how, ran, ran.batches[:1], tmp_path)
 
-    rules, by_position = rules_of(ran.dataset), {one.decoded(ran.dataset).position: one for one in sent}
-    values = {key: by_position[one.position].value for key, one in oracle.live(decoded(ran, sent), rules).items()}
+    rules, by_position = rules_of(ran.dataset), {record.decoded(ran.dataset).position: record for record in sent}
+    values = {key: by_position[row.position].value for key, row in oracle.live(decoded(ran, sent), rules).items()}
     wanted_rows = [{"id": key, **value} for key, value in values.items() if isinstance(value, dict)]
     assert ran.rows() == sorted(wanted_rows, key=str)
-    told = {(row["partition"], row["offset"]): (row["verdict"], row["reason"]) for row in ran.verdicts(ran.batches[0])}
+    verdicts = {
+        (row["partition"], row["offset"]): (row["verdict"], row["reason"]) for row in ran.verdicts(ran.batches[0])
+    }
     wanted = oracle.verdicts(decoded(ran, sent), rules)
-    assert len(told) == len(sent)
-    for one, verdict in zip(sent, wanted, strict=True):
-        found = told[one.partition, one.offset]
-        assert found == verdict[:2] if verdict.verdict else found[0] == "applied", one
+    assert len(verdicts) == len(sent)
+    for record, verdict in zip(sent, wanted, strict=True):
+        found = verdicts[record.partition, record.offset]
+        assert found == verdict[:2] if verdict.verdict else found[0] == "applied", record
 
 
 def decoded(ran: Planned, sent: list[Sent]) -> list[oracle.Decoded]:
-    return [one.decoded(ran.dataset) for one in sent]
+    return [record.decoded(ran.dataset) for record in sent]
 
 
 @pytest.fixture(scope="module")
@@ -188,8 +190,8 @@ def test_L1_executors_lost_while_a_batch_meets_the_table_change_no_row_and_no_ve
 
 def lose(how: str, ran: Planned, batches: list[str], folder: Path) -> None:
     """Run batches on a cluster of two workers, and lose an executor in each step, with a task that it runs."""
-    told = folder / "events"
-    told.mkdir()
+    logs = folder / "events"
+    logs.mkdir()
     with Cluster(folder) as cluster:
         settings = {
             "ONEFOLD_HOME": str(ran.lake.settings.home),
@@ -197,7 +199,7 @@ def lose(how: str, ran: Planned, batches: list[str], folder: Path) -> None:
             "ONEFOLD_JARS": str(PROJECT / ".jars"),
             "ONEFOLD_KAFKA": json.dumps(ran.lake.settings.kafka),
             "ONEFOLD_SPARK_MASTER": cluster.master,
-            "ONEFOLD_SPARK_CONF": json.dumps(CONF | {"spark.eventLog.dir": told.as_uri()}),
+            "ONEFOLD_SPARK_CONF": json.dumps(CONF | {"spark.eventLog.dir": logs.as_uri()}),
         }
         done = subprocess.run(
             [sys.executable, "-m", "tests.support.losses", how, "accounts", *batches],
@@ -210,14 +212,14 @@ def lose(how: str, ran: Planned, batches: list[str], folder: Path) -> None:
         )
     assert done.returncode == 0, done.stdout + done.stderr[-5000:]
     steps = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [one["step"] for one in steps] == [step for _ in batches for step in STEPS]
-    events = [json.loads(line) for file in sorted(told.rglob("events_*")) for line in file.read_text().splitlines()]
-    ends = [one for one in events if one["Event"] == "SparkListenerTaskEnd"]
+    assert [step["step"] for step in steps] == [step for _ in batches for step in STEPS]
+    events = [json.loads(line) for file in sorted(logs.rglob("events_*")) for line in file.read_text().splitlines()]
+    ends = [event for event in events if event["Event"] == "SparkListenerTaskEnd"]
     if how == "killed":
-        gone = {one["Task Info"]["Executor ID"] for one in ends if one["Task End Reason"]["Reason"] == LOST}
-        assert [one for one in steps if one["lost"] not in gone] == []
-        assert len({one["Task Info"]["Executor ID"] for one in ends}) > 2, "others have come in their place"
+        gone = {end["Task Info"]["Executor ID"] for end in ends if end["Task End Reason"]["Reason"] == LOST}
+        assert [step for step in steps if step["lost"] not in gone] == []
+        assert len({end["Task Info"]["Executor ID"] for end in ends}) > 2, "others have come in their place"
     else:
-        assert [one for one in steps if one["lost"] is None] == []
-        met = {(one["Task Info"]["Speculative"], one["Task End Reason"]["Reason"]) for one in ends}
+        assert [step for step in steps if step["lost"] is None] == []
+        met = {(end["Task Info"]["Speculative"], end["Task End Reason"]["Reason"]) for end in ends}
         assert {(True, "Success"), (False, "TaskKilled")} <= met, "a copy was faster than a task that stood still"

@@ -48,7 +48,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, databa
 
 
 def put(project: Project, number: int, *, red: bool = False) -> str:
-    """Five keys anew, and one deleted; red: half of the records are none. The folder."""
+    """New records of five keys, one of them a delete; red: half of them cannot be read. The folder."""
     if red:
         lines = [account(10 * number, "k-1", {"n": 99}), account(10 * number + 1, "k-1", "no JSON")]
     else:
@@ -68,18 +68,18 @@ def arrive(project: Project, *folders: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def told(project: Project, *words: str) -> Any:
+def run_json(project: Project, *words: str) -> Any:
     done = project.onefold(*words, "--json")
     assert done.code == 0, done.err
     return done.json
 
 
 def rows(project: Project) -> dict[str, int]:
-    return {row["id"]: row["n"] for row in told(project, "show", "accounts")}
+    return {row["id"]: row["n"] for row in run_json(project, "show", "accounts")}
 
 
 def proved(project: Project) -> bool:
-    found = told(project, "prove", "accounts")
+    found = run_json(project, "prove", "accounts")
     return bool(found["rows"]) and not any(found["differences"].values())
 
 
@@ -100,19 +100,19 @@ def bring_back(kept: Objects) -> None:
         client.put_object(Bucket="lake", Key=key, Body=data)
 
 
-def test_a_lost_database_is_made_anew_from_the_bucket(project: Project, postgres: Postgres, database: str) -> None:
+def test_a_lost_database_is_made_again_from_the_bucket(project: Project, postgres: Postgres, database: str) -> None:
     first, second, red = arrive(project, put(project, 0), put(project, 1), put(project, 2, red=True))
-    assert [one["red"] is None for one in (first, second, red)] == [True, True, False]
+    assert [run["red"] is None for run in (first, second, red)] == [True, True, False]
     before = rows(project)
     assert before == {f"k-{key}": 1 for key in range(1, 5)}
     postgres.drop(database)
     postgres.database(database)
     assert rows(project) == {}
 
-    dry = told(project, "recover", "--dry-run")
+    dry = run_json(project, "recover", "--dry-run")
     assert rows(project) == {}
-    assert told(project, "recover") == dry
-    assert [one for one in dry if one["missing"]] == []
+    assert run_json(project, "recover") == dry
+    assert [table for table in dry if table["missing"]] == []
 
     assert rows(project) == before
     assert proved(project)
@@ -130,16 +130,16 @@ def test_a_bucket_that_is_older_than_its_database_goes_on_from_what_it_has(proje
     assert after != before
     bring_back(kept)
 
-    found = told(project, "recover")
+    found = run_json(project, "recover")
 
     assert found
-    assert all("metadata that is not there" in one["why"] for one in found)
+    assert all("metadata that is not there" in table["why"] for table in found)
     assert rows(project) == before
     assert proved(project)
     old, again = arrive(project, str(project.home / "exports/accounts/1"), str(project.home / "exports/accounts/3"))
     assert (old["already"], again["already"], again["batch"]) == (True, False, late["batch"])
     assert rows(project) == after
-    assert told(project, "recover") == []
+    assert run_json(project, "recover") == []
 
 
 def test_a_red_batch_whose_branch_is_gone_is_judged_again(project: Project) -> None:

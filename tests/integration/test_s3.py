@@ -140,8 +140,8 @@ def test_what_is_put_is_read_listed_and_overwritten(store: S3Storage, bucket: st
     assert list(store.list("x/")) == []
     for key, data in (("x/b", b"12"), ("x/a", b"1"), ("xy/c", b""), ("x/a", b"123")):
         store.write(key, data)
-    assert [(one.key, one.size) for one in store.list("x/")] == [("x/a", 3), ("x/b", 2)]
-    assert [one.key for one in store.list()] == ["x/a", "x/b", "xy/c"]
+    assert [(object_.key, object_.size) for object_ in store.list("x/")] == [("x/a", 3), ("x/b", 2)]
+    assert [object_.key for object_ in store.list()] == ["x/a", "x/b", "xy/c"]
     assert store.read("x/a") == b"123"
     with store.open("x/a") as stream:
         assert stream.read(2) == b"12"
@@ -153,7 +153,7 @@ def test_what_is_put_is_read_listed_and_overwritten(store: S3Storage, bucket: st
 def test_a_range_of_an_object_is_read_and_what_is_behind_its_end_is_nothing(store: S3Storage) -> None:
     store.write("x/a", b"0123456789")
     ranges = ((0, 3), (3, 3), (8, 20), (10, 12), (0, 10))
-    assert [store.read_range("x/a", *one) for one in ranges] == [b"012", b"", b"89", b"", b"0123456789"]
+    assert [store.read_range("x/a", *range_) for range_ in ranges] == [b"012", b"", b"89", b"", b"0123456789"]
 
 
 def test_an_object_is_a_file_that_one_may_seek_in(store: S3Storage) -> None:
@@ -164,8 +164,8 @@ def test_an_object_is_a_file_that_one_may_seek_in(store: S3Storage) -> None:
 
 
 def test_a_draft_reads_the_end_of_what_lies_in_a_bucket(store: S3Storage) -> None:
-    told = [{"topic": "t", "partition": 0, "offset": n, "payload": f'{{"a": {n}}}'} for n in range(40_000)]
-    store.write("a.jsonl", b"".join(json.dumps(one).encode() + b"\n" for one in told))
+    messages = [{"topic": "t", "partition": 0, "offset": n, "payload": f'{{"a": {n}}}'} for n in range(40_000)]
+    store.write("a.jsonl", b"".join(json.dumps(message).encode() + b"\n" for message in messages))
     sample = newest_of_export("things", store, 20_000)[1]
     assert [record.offset for record in sample.records] == list(range(20_000, 40_000)), "several ranges"
 
@@ -173,20 +173,20 @@ def test_a_draft_reads_the_end_of_what_lies_in_a_bucket(store: S3Storage) -> Non
 def test_another_prefix_that_begins_alike_is_not_listed(bucket: str) -> None:
     S3Storage(bucket, "exports-old").write("a.jsonl", b"1")
     S3Storage(bucket, "exports").write("b.jsonl", b"2")
-    assert [one.key for one in S3Storage(bucket, "exports").list()] == ["b.jsonl"]
+    assert [object_.key for object_ in S3Storage(bucket, "exports").list()] == ["b.jsonl"]
 
 
 def test_folder_markers_are_no_objects(bucket: str) -> None:
     boto3.client("s3").put_object(Bucket=bucket, Key="exports/sub/", Body=b"")
     S3Storage(bucket, "exports").write("sub/a", b"1")
-    assert [one.key for one in S3Storage(bucket, "exports").list()] == ["sub/a"]
+    assert [object_.key for object_ in S3Storage(bucket, "exports").list()] == ["sub/a"]
 
 
 def test_a_listing_of_more_than_a_page_is_whole(bucket: str) -> None:
     store = S3Storage(bucket, "many")
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: store.write(f"{number:05d}", b""), range(1003)))
-    assert [one.key for one in store.list()] == [f"{number:05d}" for number in range(1003)]
+    assert [object_.key for object_ in store.list()] == [f"{number:05d}" for number in range(1003)]
 
 
 def test_what_is_below_a_folder_is_removed_and_nothing_next_to_it(bucket: str) -> None:
@@ -196,7 +196,7 @@ def test_what_is_below_a_folder_is_removed_and_nothing_next_to_it(bucket: str) -
     store.write("xy", b"1")
     store.remove_below("x/")
     store.remove_below("x/")
-    assert [one.key for one in store.list()] == ["xy"]
+    assert [object_.key for object_ in store.list()] == ["xy"]
     with pytest.raises(ValueError, match="no folder below the root"):
         store.remove_below("x")
 
@@ -354,15 +354,15 @@ def test_an_export_in_a_bucket_is_landed_in_a_folder(lake: Lake, dataset: MakeDa
     assert isinstance(plan, ObjectsPlan)
     assert plan.place == f"s3a://{bucket}/topics"
     manifest = land_batch(lake, things, plan.batch)
-    assert {one.name: one.sha256 for one in manifest.objects} == {
+    assert {object_.name: object_.sha256 for object_ in manifest.objects} == {
         name: hashlib.sha256(data).hexdigest() for name, data in contents.items()
     }
-    assert {one.name: lake.storage.read(one.key) for one in manifest.objects} == contents
+    assert {object_.name: lake.storage.read(object_.key) for object_ in manifest.objects} == contents
     assert plan_batch(lake, things).empty
     export.write("t/2.jsonl", b"{}\n")
     later = plan_batch(lake, things)
     assert isinstance(later, ObjectsPlan)
-    assert [one.name for one in later.objects] == ["t/2.jsonl"]
+    assert [object_.name for object_ in later.objects] == ["t/2.jsonl"]
 
 
 def test_an_export_object_that_changed_is_not_landed(lake: Lake, dataset: MakeDataset, bucket: str) -> None:
@@ -384,9 +384,9 @@ def test_a_lake_in_a_bucket_lands_by_server_side_copy(dataset: MakeDataset, buck
     things = from_bucket(dataset, bucket)
     S3Storage(bucket, "topics").write("a.jsonl", b"{}\n")
     plan = plan_batch(far, things)
-    [one] = land_batch(far, things, plan.batch).objects
-    assert far.storage.read(one.key) == b"{}\n"
-    assert far.where(one.key) == f"s3a://{bucket}/lake/{one.key}"
+    [object_] = land_batch(far, things, plan.batch).objects
+    assert far.storage.read(object_.key) == b"{}\n"
+    assert far.where(object_.key) == f"s3a://{bucket}/lake/{object_.key}"
     assert plan_batch(far, things).empty
 
 
@@ -401,13 +401,13 @@ def test_tasks_read_their_own_bytes_of_segments_in_a_bucket(
     exports = {"path": str(export.folder), "layout": "segments", "origin": origin.model_dump()}
     mine = dataset(source={"exports": exports})
     manifest = land_batch(there, mine, plan_batch(there, mine).batch)
-    [one] = manifest.objects
-    index = find_index(there, manifest.source, one)
+    [object_] = manifest.objects
+    index = find_index(there, manifest.source, object_)
     assert index
-    rows = list(chunks_of(PlacedSegment(one.name, there.storage.uri_of(one.key), index), [], origin))
+    rows = list(chunks_of(PlacedSegment(object_.name, there.storage.uri_of(object_.key), index), [], origin))
     assert [(row[6], row[7]) for row in rows] == [(chunk.start, chunk.end) for chunk in index.chunks]
     assert len(rows) == 4
     names = ["uri", "name", "cluster", "topic", "incarnation", "partition", "start", "end", "damage", "fates"]
     given = pa.RecordBatch.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
-    told = [row["_offset"] for part in read_chunks([given]) for row in part.to_pylist()]
-    assert told == list(range(7))
+    offsets = [row["_offset"] for part in read_chunks([given]) for row in part.to_pylist()]
+    assert offsets == list(range(7))

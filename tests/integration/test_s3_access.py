@@ -40,7 +40,8 @@ Asked = tuple[str, str, str | None]
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(one, marks=pytest.mark.nightly) for one in ("one host", "cluster")]
+    scope="module",
+    params=[pytest.param(addressing, marks=pytest.mark.nightly) for addressing in ("one host", "cluster")],
 )
 def requests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Request]]:
     """All that was asked while batches of two layouts were run, a table was tidied and large objects were landed."""
@@ -113,9 +114,13 @@ def client_of(request: Request) -> str:
 def test_every_object_is_written_with_the_encryption_asked_for(requests: list[Request]) -> None:
     """Parts of an object are as its upload was begun."""
     wanted = {"x-amz-server-side-encryption": "aws:kms", "x-amz-server-side-encryption-aws-kms-key-id": KEY}
-    begun = [one for one in requests if one.method in ("PUT", "POST") and not {"uploadId", "delete"} & set(one.query)]
-    assert [one for one in begun if not wanted.items() <= one.headers.items()] == []
-    ways = {(client_of(one), one.method, "x-amz-copy-source" in one.headers) for one in begun}
+    begun = [
+        request
+        for request in requests
+        if request.method in ("PUT", "POST") and not {"uploadId", "delete"} & set(request.query)
+    ]
+    assert [request for request in begun if not wanted.items() <= request.headers.items()] == []
+    ways = {(client_of(request), request.method, "x-amz-copy-source" in request.headers) for request in begun}
     assert ways == {
         *(("boto3", "PUT", False), ("boto3", "PUT", True), ("boto3", "POST", False)),  # put, copy, begin in parts
         ("Spark", "PUT", False),
@@ -123,56 +128,58 @@ def test_every_object_is_written_with_the_encryption_asked_for(requests: list[Re
 
 
 def test_every_request_says_who_pays(requests: list[Request]) -> None:
-    assert [one for one in requests if one.headers.get("x-amz-request-payer") != "requester"] == []
-    assert {(one.method, bool(one.key)) for one in requests if one.bucket == "exports"} == {
+    assert [request for request in requests if request.headers.get("x-amz-request-payer") != "requester"] == []
+    assert {(request.method, bool(request.key)) for request in requests if request.bucket == "exports"} == {
         ("HEAD", True),
         ("GET", False),
     }
 
 
 def test_the_policy_allows_what_was_asked_and_little_more(requests: list[Request]) -> None:
-    asked = {one for request in requests for one in actions(request)}
-    assert {one for one in asked if not allowed(POLICY, *one)} == set()
+    asked = {asked_for for request in requests for asked_for in actions(request)}
+    assert {asked_for for asked_for in asked if not allowed(POLICY, *asked_for)} == set()
     for number, statement in enumerate(POLICY):
         if statement["Effect"] == "Deny":
             continue
         less = [*POLICY[:number], *POLICY[number + 1 :]]
         for action in statement["Action"]:
             if action.startswith("s3:") and action != "s3:AbortMultipartUpload":  # asked when one fails
-                rest = {**statement, "Action": [one for one in statement["Action"] if one != action]}
-                assert not all(allowed([*less, rest], *one) for one in asked), f"{statement['Sid']}: {action} is idle"
+                rest = {**statement, "Action": [other for other in statement["Action"] if other != action]}
+                assert not all(allowed([*less, rest], *asked_for) for asked_for in asked), (
+                    f"{statement['Sid']}: {action} is idle"
+                )
 
 
 def actions(request: Request) -> Iterator[Asked]:
-    """What a request needs the right to. That an object is not there is told only to those who may list."""
+    """What a request needs the right to. Only a client that may list learns that an object is not there."""
     bucket = f"arn:aws:s3:::{request.bucket}"
-    one = f"{bucket}/{request.key}"
+    resource = f"{bucket}/{request.key}"
     query = set(request.query)
     match request.method:
         case "GET" if not request.key and "list-type" in query:
             yield "s3:ListBucket", bucket, request.query.get("prefix", "")
         case "GET" | "HEAD" if request.key and not query:
-            yield from (("s3:GetObject", one, None), ("s3:ListBucket", bucket, None))
+            yield from (("s3:GetObject", resource, None), ("s3:ListBucket", bucket, None))
         case "PUT" | "POST" if request.key and query <= {"uploads", "uploadId", "partNumber"}:
-            yield "s3:PutObject", one, None
+            yield "s3:PutObject", resource, None
             if source := request.headers.get("x-amz-copy-source"):
                 yield "s3:GetObject", f"arn:aws:s3:::{source.lstrip('/')}", None
         case "DELETE" if request.key and not query:
-            yield "s3:DeleteObject", one, None
+            yield "s3:DeleteObject", resource, None
         case "DELETE" if query == {"uploadId"}:
-            yield "s3:AbortMultipartUpload", one, None
+            yield "s3:AbortMultipartUpload", resource, None
         case "POST" if query == {"delete"}:
             for key in request.body.decode().split("<Key>")[1:]:
                 yield "s3:DeleteObject", f"{bucket}/{key.partition('</Key>')[0]}", None
         case _:
-            yield f"unknown: {request}", one, None
+            yield f"unknown: {request}", resource, None
 
 
 def allowed(policy: Iterable[dict[str, Any]], action: str, resource: str, prefix: str | None) -> bool:
     effects = set()
-    for one in policy:
-        if action in one["Action"] and any(fnmatchcase(resource, place) for place in one["Resource"]):
-            only = one.get("Condition", {}).get("StringLikeIfExists", {}).get("s3:prefix", "*")
+    for statement in policy:
+        if action in statement["Action"] and any(fnmatchcase(resource, place) for place in statement["Resource"]):
+            only = statement.get("Condition", {}).get("StringLikeIfExists", {}).get("s3:prefix", "*")
             if prefix is None or fnmatchcase(prefix, only):
-                effects.add(one["Effect"])
+                effects.add(statement["Effect"])
     return effects == {"Allow"}

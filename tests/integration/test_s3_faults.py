@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.s3
 FAILED = [Fault.BUSY, Fault.INTERNAL, Fault.GATEWAY, Fault.TIMEOUT]
-"""What a server, or what stands before it, answers for a while"""
+"""What a server, or a proxy before it, answers for a while"""
 OF_PUTS = (Fault.CONFLICT, Fault.UNKNOWN, Fault.LATE)
 BYTES = bytes(range(256)) * 16
 
@@ -39,7 +39,7 @@ def proxy(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faulty]:
     for name, value in environment(server).items():
         monkeypatch.setenv(name, value)
     client = boto3.client("s3")
-    if "faults" not in [one["Name"] for one in client.list_buckets()["Buckets"]]:
+    if "faults" not in [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]:
         client.create_bucket(Bucket="faults")
     with Faulty(server) as made:
         yield made
@@ -67,7 +67,9 @@ def info_of(store: S3Storage, key: str) -> ObjectInfo:
 
 
 @pytest.mark.parametrize("fault", [Fault.CUT, Fault.LOST, *FAILED], ids=lambda fault: fault.name.lower())
-def test_a_put_that_fails_once_is_ones_own_when_it_stands(store: S3Storage, proxy: Faulty, fault: Fault) -> None:
+def test_a_put_that_fails_once_knows_its_own_object_when_it_exists(
+    store: S3Storage, proxy: Faulty, fault: Fault
+) -> None:
     """The second try of a put whose answer was lost meets an object: the first try's."""
     proxy.spoil("PUT", fault)
     assert store.put_if_absent("plan", b"mine")
@@ -123,7 +125,9 @@ def test_a_storm_of_503_passes(proxy: Faulty, request: pytest.FixtureRequest, mo
     assert store.read("a") == BYTES
 
 
-@pytest.mark.parametrize("fault", [one for one in Fault if one not in OF_PUTS], ids=lambda one: one.name.lower())
+@pytest.mark.parametrize(
+    "fault", [fault for fault in Fault if fault not in OF_PUTS], ids=lambda fault: fault.name.lower()
+)
 def test_a_download_that_breaks_is_whole_in_the_end(store: S3Storage, proxy: Faulty, fault: Fault) -> None:
     store.write("a", BYTES)
     for read in (lambda: store.read("a"), lambda: store.read_range("a", 100, 3000), lambda: store.open("a").read()):
@@ -137,7 +141,7 @@ def test_a_download_asks_only_for_what_has_not_come(store: S3Storage, proxy: Fau
     store.write("a", BYTES)
     proxy.spoil("GET", Fault.HALF, Fault.HALF, Fault.HALF)
     assert store.read("a") == BYTES
-    assert [one for one in proxy.seen if one[0] == "GET"] == [*[("GET", Fault.HALF)] * 3, ("GET", None)]
+    assert [request for request in proxy.seen if request[0] == "GET"] == [*[("GET", Fault.HALF)] * 3, ("GET", None)]
 
 
 def test_a_download_that_always_breaks_is_given_up_by_name(store: S3Storage, proxy: Faulty) -> None:
@@ -157,7 +161,9 @@ def test_what_was_overwritten_in_between_is_never_half_of_each(store: S3Storage,
             stream.read()
 
 
-@pytest.mark.parametrize("fault", [Fault.CUT, Fault.BUSY, Fault.HALF, Fault.SILENT], ids=lambda one: one.name.lower())
+@pytest.mark.parametrize(
+    "fault", [Fault.CUT, Fault.BUSY, Fault.HALF, Fault.SILENT], ids=lambda fault: fault.name.lower()
+)
 def test_what_is_landed_from_a_bucket_is_whole(store: S3Storage, proxy: Faulty, tmp_path: Path, fault: Fault) -> None:
     store.write("a", BYTES)
     pinned = info_of(store, "a")

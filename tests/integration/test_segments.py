@@ -80,15 +80,15 @@ class Log:
         assert producer.flush(30) == 0
 
     def copy(self, to: Path) -> list[Path]:
-        """The folder as it is on the broker's disk; its segments. Copied anew where the cleaner came between."""
+        """The folder as it is on the broker's disk; its segments. Copied again where the cleaner came between."""
         assert self.broker._home
         folder = self.broker._home / "data" / f"{self.name}-0"
         copied, deadline = to / folder.name, time.monotonic() + 60
         while True:
-            before = {one.name: one.stat().st_ino for one in folder.glob("*.log")}
+            before = {path.name: path.stat().st_ino for path in folder.glob("*.log")}
             with contextlib.suppress(shutil.Error, FileNotFoundError):
                 shutil.copytree(folder, copied)
-                if before == {one.name: one.stat().st_ino for one in folder.glob("*.log")}:
+                if before == {path.name: path.stat().st_ino for path in folder.glob("*.log")}:
                     return sorted(copied.glob("*.log"))
             assert time.monotonic() < deadline, "the folder changes all the time"
             shutil.rmtree(copied, ignore_errors=True)
@@ -124,7 +124,7 @@ def aborted_by_the_broker(segments: list[Path]) -> set[tuple[int, int, int]]:
     found = set()
     for segment in segments:
         data = segment.with_suffix(".txnindex").read_bytes() if segment.with_suffix(".txnindex").exists() else b""
-        found |= {(one[1], one[2], one[3]) for one in struct.iter_unpack(">hqqqq", data)}
+        found |= {(entry[1], entry[2], entry[3]) for entry in struct.iter_unpack(">hqqqq", data)}
     return found
 
 
@@ -175,7 +175,7 @@ def test_every_offset_is_read_with_its_fate(
     by_fate: dict[Any, dict[int, tuple[Any, ...]]] = {}
     for row in rows:
         headers = [(pair.key, None if pair.value is None else bytes(pair.value)) for pair in row[E.HEADERS]]
-        key, value = (None if one is None else bytes(one) for one in (row[E.KEY_BYTES], row[E.VALUE_BYTES]))
+        key, value = (None if data is None else bytes(data) for data in (row[E.KEY_BYTES], row[E.VALUE_BYTES]))
         by_fate.setdefault(row[E.FATE], {})[row[E.OFFSET]] = (key, value, row[E.TIMESTAMP], headers)
     assert set(by_fate) == {None, LogStatus.ABORTED, LogStatus.CONTROL, LogStatus.OPEN}
     everything = {
@@ -186,7 +186,7 @@ def test_every_offset_is_read_with_its_fate(
     stable = min(by_fate[LogStatus.OPEN])
     assert committed == {offset: row for offset, row in by_fate[None].items() if offset < stable}
     assert max(committed) < stable < log.end()
-    [told] = manifest.transactions
+    [transactions] = manifest.transactions
     aborted = {row[E.OFFSET] for row in rows if row[E.FATE] == LogStatus.ABORTED}
     entries = aborted_by_the_broker(segments)
     of_the_broker = {
@@ -197,7 +197,7 @@ def test_every_offset_is_read_with_its_fate(
     }
     assert len(entries) >= 5
     assert aborted == of_the_broker
-    assert size((start, end) for _, start, end in told.open) >= len(by_fate[LogStatus.OPEN])
+    assert size((start, end) for _, start, end in transactions.open) >= len(by_fate[LogStatus.OPEN])
     sequences: dict[Any, list[int]] = {}
     for row in sorted(rows, key=lambda row: row[E.OFFSET]):
         if row[E.PRODUCER_ID] is not None and row[E.FATE] != LogStatus.CONTROL:
@@ -231,7 +231,7 @@ def test_the_log_folded_in_pieces_is_the_log_folded_at_once(
     assert before < len(wanted)
     [row] = offsets_of(lake, mine)
     rejected = [(offset, offset + 1) for offset, (_, value, _, _) in seen.items() if value is None]
-    assert [tuple(one) for one in row["covered"]] == minus([(0, log.end())], rejected)
+    assert [tuple(range_) for range_ in row["covered"]] == minus([(0, log.end())], rejected)
 
 
 def test_a_log_that_compaction_went_over_is_read_as_it_left_it(
@@ -241,13 +241,13 @@ def test_a_log_that_compaction_went_over_is_read_as_it_left_it(
     log = Log(broker, **settings, **{"min.compaction.lag.ms": "0", "segment.ms": "500", "delete.retention.ms": "0"})
     producer, aborted = log.producer("lz4", transactional=True), log.producer(transactional=True)
     for number in range(40):
-        one = aborted if number % 4 == 3 else producer
-        one.begin_transaction()
+        sender = aborted if number % 4 == 3 else producer
+        sender.begin_transaction()
         for key in range(6):
             log.sent += 1
-            one.produce(log.name, json.dumps({"id": f"id-{log.sent}", "pad": "x" * 40}).encode(), f"k{key}", 0)
-        one.flush(30)
-        (one.abort_transaction if one is aborted else one.commit_transaction)(30)
+            sender.produce(log.name, json.dumps({"id": f"id-{log.sent}", "pad": "x" * 40}).encode(), f"k{key}", 0)
+        sender.flush(30)
+        (sender.abort_transaction if sender is aborted else sender.commit_transaction)(30)
     deadline = time.monotonic() + 90
     while len(log.read("read_uncommitted")) > 120:  # the cleaner comes every 15 seconds
         assert time.monotonic() < deadline, "the broker has not compacted the log"

@@ -1,4 +1,4 @@
-"""docs/semantics.md, run as it stands against a real broker: its blocks assert what Onefold counts."""
+"""docs/semantics.md, run as it is written, against a real broker: its blocks assert what Onefold counts."""
 
 from __future__ import annotations
 

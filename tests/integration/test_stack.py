@@ -49,10 +49,10 @@ def other_ports() -> list[str]:
 def marked(folder: Path) -> list[psutil.Process]:
     """Every process that was started for a folder's stack and runs."""
     found = []
-    for one in psutil.process_iter():
+    for process in psutil.process_iter():
         try:
-            if one.environ().get(MARK) == str(folder) and alive(one):
-                found.append(one)
+            if process.environ().get(MARK) == str(folder) and alive(process):
+                found.append(process)
         except psutil.Error:
             continue
     return found
@@ -60,25 +60,25 @@ def marked(folder: Path) -> list[psutil.Process]:
 
 def command_lines(processes: list[psutil.Process]) -> list[str]:
     found = []
-    for one in processes:
+    for process in processes:
         with suppress(psutil.NoSuchProcess):  # readers of DAG files come and go
-            found.append(" ".join(one.cmdline()))
+            found.append(" ".join(process.cmdline()))
     return found
 
 
 def with_children(processes: list[psutil.Process]) -> set[psutil.Process]:
     found = set(processes)
-    for one in processes:
+    for process in processes:
         with suppress(psutil.NoSuchProcess):
-            found.update(one.children(recursive=True))
+            found.update(process.children(recursive=True))
     return found
 
 
 def listening(ports: list[int]) -> list[int]:
     found = []
     for port in ports:
-        with socket.socket() as one:
-            if one.connect_ex((HOST, port)) == 0:
+        with socket.socket() as probe:
+            if probe.connect_ex((HOST, port)) == 0:
                 found.append(port)
     return found
 
@@ -109,8 +109,8 @@ def test_the_scheduler_publishes_what_the_sample_says(up: Up) -> None:
     command = [sys.executable, "-c", "from onefold.cli import main; main()", "show", "orders", "--json"]
     given = {key: value for key, value in os.environ.items() if not key.startswith(("ONEFOLD", "AWS"))}
     shell = ["sh", "-c", '. "$0" && exec "$@"', str(up.stack.folder / "environment"), *command]
-    told = subprocess.run(shell, env=given, capture_output=True, text=True, check=True)
-    found = {row["order_id"]: row for row in json.loads(told.stdout)}
+    done = subprocess.run(shell, env=given, capture_output=True, text=True, check=True)
+    found = {row["order_id"]: row for row in json.loads(done.stdout)}
     wanted = orders.rows()
     assert len(wanted) > 50
     assert set(found) == set(wanted)
@@ -137,7 +137,7 @@ def test_what_was_landed_and_published_lies_in_the_bucket(up: Up) -> None:
         region_name=given["AWS_DEFAULT_REGION"],
     )
     pages = client.get_paginator("list_objects_v2").paginate(Bucket="lake", Prefix="onefold/")
-    keys = [one["Key"].removeprefix("onefold/") for page in pages for one in page.get("Contents", [])]
+    keys = [object_["Key"].removeprefix("onefold/") for page in pages for object_ in page.get("Contents", [])]
     batch = re.search(r"/onefold/reports/orders/(\S+)", up.said)
     assert batch
     assert f"reports/orders/{batch[1]}.html" in keys
@@ -147,10 +147,10 @@ def test_what_was_landed_and_published_lies_in_the_bucket(up: Up) -> None:
 
 @pytest.mark.nightly
 def test_the_steps_ran_on_both_workers_of_the_cluster(up: Up) -> None:
-    told = read_status(up.stack.ports["spark-master", 8080])
-    assert told
-    assert told["aliveworkers"] == 2
-    ran = [one["name"] for one in told["completedapps"] if one["state"] == "FINISHED"]
+    status = read_status(up.stack.ports["spark-master", 8080])
+    assert status
+    assert status["aliveworkers"] == 2
+    ran = [application["name"] for application in status["completedapps"] if application["state"] == "FINISHED"]
     for step in ("land", "dedup", "upsert", "gate"):
         assert [name for name in ran if re.search(rf"\b{step}\b", name)], (step, ran)
     assert ran_on(up.stack.folder / "data") == ["spark-worker-1", "spark-worker-2"]
@@ -170,13 +170,13 @@ def test_secrets_are_in_a_file_of_the_owners_and_on_no_command_line(up: Up) -> N
 
 @pytest.mark.nightly
 def test_a_stack_that_runs_is_not_started_twice(up: Up) -> None:
-    before = {name: one.pid for name, one in up.stack.files.standing().items() if one}
+    before = {name: process.pid for name, process in up.stack.files.standing().items() if process}
     done = call("up", up.stack.folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"The stack in {up.stack.folder} runs already.\n")
     assert up.stack.url in done.stdout
-    assert {name: one.pid for name, one in up.stack.files.standing().items() if one} == before
-    once = {name for name, one in read_compose().items() if one["restart"] == "no"}
+    assert {name: process.pid for name, process in up.stack.files.standing().items() if process} == before
+    once = {name for name, service in read_compose().items() if service["restart"] == "no"}
     assert set(before) == set(up.stack.services) - once
 
 
@@ -186,18 +186,19 @@ def test_the_end_leaves_nothing_behind(up: Up) -> None:
     folder, ports = up.stack.folder, list(up.stack.ports.values())
     server = folder / "data" / "postgres"
     data = server.resolve() if server.exists() else folder
-    found = [*marked(folder), *(one for one in up.stack.files.standing().values() if one)]
+    found = [*marked(folder), *(process for process in up.stack.files.standing().values() if process)]
     everybody = with_children(found)
     assert len(listening(ports)) > 8
     os.kill(
-        next(one.pid for name, one in up.stack.files.standing().items() if one and "worker-2" in name), signal.SIGKILL
+        next(process.pid for name, process in up.stack.files.standing().items() if process and "worker-2" in name),
+        signal.SIGKILL,
     )
     dead = call("up", folder)
     assert dead.returncode == 1
     assert dead.stderr.startswith(f"spark-worker-2 of the stack in {folder} ended, see {folder / 'logs'}. Nothing was")
     done = call("down", folder)
     assert done.returncode == 0, done.stderr
-    assert [one for one in everybody if alive(one)] == []
+    assert [process for process in everybody if alive(process)] == []
     assert marked(folder) == []
     assert listening(ports) == []
     assert not folder.exists()
@@ -219,7 +220,7 @@ def test_a_port_that_is_taken_is_named_before_anything_starts(tmp_path: Path) ->
     assert not (tmp_path / ".stack").exists()
 
 
-def test_a_machine_without_java_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_a_machine_without_java_is_reported_before_anything_starts(tmp_path: Path) -> None:
     done = call("up", tmp_path / ".stack", *other_ports(), JAVA_HOME=str(tmp_path))
     assert done.returncode == 1
     assert "Onefold needs Java 17 or 21 for Spark" in done.stderr

@@ -43,7 +43,7 @@ MARKED, HELD, DIED = 0, 1, 2
 """Partitions: one has its markers when the coordinator dies, those of one are on their way, and one it leads itself."""
 PARTITIONS = (MARKED, HELD, DIED)
 ENDS = {"committed": "Commit", "aborted": "Abort", "open": "Commit"}
-"""Transactions; of the last nobody has asked for its end when the coordinator dies."""
+"""Transactions; the last has not been asked to end when the coordinator dies."""
 REPLICATED = {
     "inter_broker_listener_name": "PROXIED",
     "min_insync_replicas": 2,
@@ -54,7 +54,7 @@ REPLICATED = {
 
 @dataclass
 class Taken:
-    """What was sent, and what coordinators, consumers and disks told of it."""
+    """What was sent, and what coordinators, consumers and disks reported of it."""
 
     senders: dict[str, Sender]
     halfway: RangesPlan
@@ -69,7 +69,7 @@ class Taken:
     dataset: Dataset
 
     def sent(self, partition: int, *names: str) -> dict[int, str]:
-        """What transactions wrote to a partition, as their producers were told: message ids by offset."""
+        """What transactions wrote to a partition, as it was acknowledged to their producers: message ids by offset."""
         of = {id_: self.senders[name].acknowledged[id_] for name in names for id_ in part(name, partition)}
         return {offset: id_ for id_, offset in of.items()}
 
@@ -91,12 +91,12 @@ def transactions(line: Line) -> dict[str, Any]:
             return {}
 
 
-def states(told: dict[str, Any]) -> dict[str, str]:
-    return {name: one.state.value for name, one in told.items()}
+def states(descriptions: dict[str, Any]) -> dict[str, str]:
+    return {name: transaction.state.value for name, transaction in descriptions.items()}
 
 
-def coordinators(told: dict[str, Any]) -> set[int]:
-    return {one.coordinator_id for one in told.values()}
+def coordinators(descriptions: dict[str, Any]) -> set[int]:
+    return {transaction.coordinator_id for transaction in descriptions.values()}
 
 
 @pytest.fixture(scope="module")
@@ -117,10 +117,10 @@ def taken(
         topics = Topics.on(first.broker.bootstrap, lake, session_on(lake), TOPIC)
         dataset = topics.dataset(value={"fields": {"id": "string"}}, identity={"message_id": "header.message-id"})
         senders = {name: first.sender(TOPIC, transactional_id=name, transaction_timeout_ms=120_000) for name in ENDS}
-        for name, one in senders.items():
-            one.begin()
+        for name, sender in senders.items():
+            sender.begin()
             for partition in PARTITIONS:
-                one.send(part(name, partition), partition)
+                sender.send(part(name, partition), partition)
         holding = (first.proxy, second.proxy)
         for proxy in holding:
             proxy.hold(1, WRITE_MARKERS)
@@ -137,7 +137,7 @@ def taken(
         until(lambda: states(transactions(first)) == {name: f"Complete{end}" for name, end in ENDS.items()})
         after = transactions(first)
         assert first.proxy.release(60, WRITE_MARKERS)  # a marker of the dead one arrives after all
-        [heir] = [one for one in (first, third) if coordinators(after) == {one.broker.node}]
+        [heir] = [broker for broker in (first, third) if coordinators(after) == {broker.broker.node}]
         yield Taken(senders, halfway, before, second, logged, after, heir, (first, third), topics, dataset)
 
 
@@ -161,8 +161,8 @@ def test_the_heir_marks_all_again_and_what_arrives_late_of_the_dead_one_is_refus
     def by(epoch: int, *names: str) -> set[tuple[int, bool, int]]:
         return {(taken.after[name].producer_id, ENDS[name] == "Commit", epoch) for name in names}
 
-    for one in taken.survivors:
-        markers = {partition: set(one.markers(TOPIC, partition).values()) for partition in PARTITIONS}
+    for broker in taken.survivors:
+        markers = {partition: set(broker.markers(TOPIC, partition).values()) for partition in PARTITIONS}
         dead, heir = sorted({epoch for _, _, epoch in markers[MARKED]})
         assert markers[MARKED] == by(dead, "committed", "aborted") | by(heir, *ENDS)
         assert markers[HELD] == markers[DIED] == by(heir, *ENDS)
@@ -183,13 +183,15 @@ def test_what_was_planned_halfway_and_what_came_later_are_what_a_consumer_of_com
         assert manifest.notes == []
         holes += manifest.holes
         verdicts += verdicts_of(t.lake, mine, done.batch)[0]
-        assert [one.unexplained for one in describe(t.lake, mine, done.batch).accounts if one.unexplained] == []
+        assert [
+            account.unexplained for account in describe(t.lake, mine, done.batch).accounts if account.unexplained
+        ] == []
     for partition in PARTITIONS:
         committed, aborted = taken.sent(partition, "committed", "open"), taken.sent(partition, "aborted")
         markers = taken.heir.markers(TOPIC, partition)
-        there = {one["offset"]: one["verdict"] for one in verdicts if one["partition"] == partition}
+        there = {verdict["offset"]: verdict["verdict"] for verdict in verdicts if verdict["partition"] == partition}
         assert there == dict.fromkeys(committed, "applied")
-        missing = kinds([one for one in holes if one.topic_partition.partition == partition])
+        missing = kinds([hole for hole in holes if hole.topic_partition.partition == partition])
         assert missing == dict.fromkeys(aborted, "aborted") | dict.fromkeys(markers, "control")
         assert set(there) | set(missing) == set(range(taken.heir.end(TOPIC, "read_uncommitted", partition)))
     assert len(verdicts) == 2 * len(PARTITIONS) * BATCH

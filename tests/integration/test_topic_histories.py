@@ -73,7 +73,7 @@ class Log:
         return {offset: self.records[offset] for offset in offsets if offset in self.records and offset not in hidden}
 
     def skipped(self, ranges: list[Range]) -> dict[int, str]:
-        """What no reader is shown: the records of aborted transactions, and the markers, which nobody has sent."""
+        """What no reader is shown: the records of aborted transactions, and the markers, which no client has sent."""
         offsets = [offset for start, end in ranges for offset in range(start, end)]
         markers = {offset: "control" for offset in offsets if offset not in self.records}
         aborted = {offset: "aborted" for offset in offsets if offset in self.aborted}
@@ -287,7 +287,7 @@ class History(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.transactions and self.incarnation < 3)
     @rule(partitions=st.integers(1, 2))
-    def create_anew(self, partitions: int) -> None:
+    def recreate(self, partitions: int) -> None:
         self.t.delete()
         self._create(partitions)
 
@@ -338,7 +338,7 @@ class History(RuleBasedStateMachine):
         start, end = (cut_of(self.t.lake, plan.source, at_) for at_ in (plan.interval.start, plan.interval.end))
         assert start
         assert end
-        begun = {one.topic_partition.key: one.start for one in plan.ranges}
+        begun = {range_.topic_partition.key: range_.start for range_ in plan.ranges}
         for key in set(end.offsets) - set(start.offsets):
             assert begun.get(key, end.offsets[key]) == min(self.began[key], end.offsets[key])
 
@@ -382,7 +382,7 @@ class History(RuleBasedStateMachine):
 
     def _check_landing(self, plan: RangesPlan, manifest: Manifest) -> None:
         found = list(self._rows(manifest))
-        wanted, gone, told = [], [], dict[tuple[str, int], str]()
+        wanted, gone, skipped = [], [], dict[tuple[str, int], str]()
         for key, ranges in by_partition([plan]).items():
             life, _ = where = self._where(key)
             log = self.logs[where]
@@ -392,25 +392,25 @@ class History(RuleBasedStateMachine):
             again = meet(minus(ranges, there), self.read.get(key, []))
             wanted += [(at, value) for at, value in self.landed.items() if at[0] == key and _is_in(at[1], again)]
             lost = minus(ranges, [*there, *again])
-            gone += [(key, *one, "retention" if there else "deleted") for one in lost]
+            gone += [(key, *range_, "retention" if there else "deleted") for range_ in lost]
             self.read[key] = merged([*self.read.get(key, []), *minus(ranges, lost)])
-            told |= {(key, offset): kind for offset, kind in log.skipped(meet(ranges, [*there, *again])).items()}
+            skipped |= {(key, offset): kind for offset, kind in log.skipped(meet(ranges, [*there, *again])).items()}
         assert sorted(found) == sorted(wanted)
-        told |= {(key, offset): kind for key, start, end, kind in gone for offset in range(start, end)}
+        skipped |= {(key, offset): kind for key, start, end, kind in gone for offset in range(start, end)}
         holes = [
             ((hole.topic_partition.key, offset), hole.kind)
             for hole in manifest.holes
             for offset in range(hole.start, hole.end)
         ]
-        assert dict(holes) == told
-        assert len(holes) == len(told), "an offset is one hole"
+        assert dict(holes) == skipped
+        assert len(holes) == len(skipped), "an offset is one hole"
         assert manifest.notes == []
         self.landed |= dict(found)
         self._account(manifest, [position for position, _ in found])
 
     def _rows(self, manifest: Manifest) -> Iterator[tuple[tuple[str, int], str]]:
-        for one in manifest.objects:
-            path = self.t.lake.settings.path(self.t.lake.settings.lake) / one.key
+        for object_ in manifest.objects:
+            path = self.t.lake.settings.path(self.t.lake.settings.lake) / object_.key
             for row in pq.read_table(path).to_pylist():
                 key = f"{row['cluster']}/{row['topic']}/{row['incarnation']}/{row['partition']}"
                 yield (key, row["offset"]), row["value"].decode()
@@ -424,9 +424,9 @@ class History(RuleBasedStateMachine):
         words = {"generation": "g", "code": "c", "attempt": "a", "table": "t", "objects": {}}
         staged = Staged(batch=manifest.batch, records=len(positions), partitions=partitions, **words)
         own, accounts = account_for(self.t.dataset(), staged, manifest, self.coverage)
-        for one in accounts:
-            assert not one.unexplained
-            assert one.end - one.start == one.distinct + sum(one.explained.values())
+        for account in accounts:
+            assert not account.unexplained
+            assert account.end - account.start == account.distinct + sum(account.explained.values())
         self.coverage = self.coverage.with_(own)
 
     # At its end.
@@ -439,9 +439,9 @@ class History(RuleBasedStateMachine):
             self.land(0, 0)
         assert self.t.plan().empty
         intervals = [plan for plan in self.plans if plan.interval]
-        for one, other in combinations(intervals, 2):
+        for first, other in combinations(intervals, 2):
             others = by_partition([other])
-            for key, ranges in by_partition([one]).items():
+            for key, ranges in by_partition([first]).items():
                 assert not meet(ranges, others.get(key, []))
         for key, ranges in by_partition(self.plans).items():
             life, partition = self._where(key)
@@ -449,7 +449,7 @@ class History(RuleBasedStateMachine):
             end = log.end if life == self.incarnation else self.seen[key]
             assert merged(ranges) == [(self.began[key], end)], "all that was seen, from the first offset on"
             if life != self.incarnation:
-                assert any(f"{self.name}, partition {partition}: the topic" in one for one in self.notes)
+                assert any(f"{self.name}, partition {partition}: the topic" in text for text in self.notes)
                 assert [key in plan.gone for plan in self.plans].count(True) >= 1, "what is gone is named"
             assert covered.covered == merged(ranges)
             holes = [(start, end) for start, end, _ in covered.holes]
@@ -465,8 +465,8 @@ def by_partition(plans: list[RangesPlan]) -> dict[str, list[Range]]:
     """The ranges of plans, merged."""
     found: dict[str, list[Range]] = {}
     for plan in plans:
-        for one in plan.ranges:
-            found.setdefault(one.topic_partition.key, []).append((one.start, one.end))
+        for range_ in plan.ranges:
+            found.setdefault(range_.topic_partition.key, []).append((range_.start, range_.end))
     return {key: merged(ranges) for key, ranges in found.items()}
 
 

@@ -54,7 +54,7 @@ Rows = dict[str, list[dict[str, Any]]]
 class Ran:
     """What a process said of each arrival, and the lake as it left it."""
 
-    told: list[dict[str, Any]]
+    answers: list[dict[str, Any]]
     lake: Lake
 
 
@@ -112,20 +112,20 @@ def run(home: Path, lake: str, words: list[str] = WORDS, **more: str) -> Ran:
         timeout=500,
     )
     assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    return Ran(told, Lake(Settings(home=home, lake=lake, catalog=more["ONEFOLD_CATALOG"])))
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    return Ran(answers, Lake(Settings(home=home, lake=lake, catalog=more["ONEFOLD_CATALOG"])))
 
 
 def check(ran: Ran) -> None:
-    _, following, overlap, entries, again, red, maintained = ran.told
-    assert [one["already"] for one in ran.told[:-1]] == [False, False, False, False, True, None]
+    _, following, overlap, entries, again, red, maintained = ran.answers
+    assert [answer["already"] for answer in ran.answers[:-1]] == [False, False, False, False, True, None]
     assert (again["batch"], again["main"]) == (overlap["batch"], overlap["main"]), "run again: nothing has moved"
     assert "conflicts: found 1, wanted at most 0" in red["red"]
     assert red["main"] == overlap["main"] != following["main"]
     assert entries["red"] is None
     assert maintained["tables"]
     assert maintained["files_rewritten"] > 0
-    listed = [one.key for one in ran.lake.storage.list()]
+    listed = [object_.key for object_ in ran.lake.storage.list()]
     assert [key for key in listed if key.startswith("warehouse/") and key.endswith(".parquet")]
     assert f"reports/accounts/{red['batch']}.html" in listed
 
@@ -192,8 +192,8 @@ def test_a_bucket_and_a_rest_catalog_change_no_row(
     here = arrived(home, tmp_path / "here", BY_DAY)
     with catalog_of("rest", f"{place}/by-day", tmp_path, request) as named:
         there = run(home, f"{place}/by-day", BY_DAY, **named)
-        assert [one["red"] for one in there.told[:-1]] == [None] * len(SHORT)
-        assert there.told[-1]["files_rewritten"] > 0
+        assert [answer["red"] for answer in there.answers[:-1]] == [None] * len(SHORT)
+        assert there.answers[-1]["files_rewritten"] > 0
         assert rows_in(there.lake) == rows_in(here.lake)
         assert len(rows_in(there.lake)["accounts"]) > 20
         assert find_lost(there.lake) == []
@@ -225,8 +225,8 @@ def test_a_store_without_conditional_puts_changes_no_row(
 ) -> None:
     with Faulty(os.environ["AWS_ENDPOINT_URL"], forget=["if-none-match"]) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
-        told_by = {"ONEFOLD_S3_PUT_IF_ABSENT": "catalog", "ONEFOLD_CATALOG": f"sqlite:///{tmp_path}/catalog.db"}
-        ran = run(home, f"{place}/without-conditions", **told_by)
-        assert [one for one in proxy.requests if "if-none-match" in one.headers] == []
+        by_catalog = {"ONEFOLD_S3_PUT_IF_ABSENT": "catalog", "ONEFOLD_CATALOG": f"sqlite:///{tmp_path}/catalog.db"}
+        ran = run(home, f"{place}/without-conditions", **by_catalog)
+        assert [request for request in proxy.requests if "if-none-match" in request.headers] == []
         check(ran)
         assert rows_in(ran.lake) == at_home

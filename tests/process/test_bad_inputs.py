@@ -129,12 +129,12 @@ def test_lines_that_are_no_records_are_quarantined_with_their_bytes(project: Pro
 
 def without_ends(name: str) -> list[bytes]:
     """The lines of a file without their ends."""
-    return sorted(one.removesuffix(b"\n") for one in FILES[name])
+    return sorted(raw.removesuffix(b"\n") for raw in FILES[name])
 
 
-def test_a_refused_record_keeps_its_position_where_it_can_be_told(project: Project) -> None:
-    told = [(row["partition"], row["offset"]) for row in verdicts(project) if row["object"] == "not-utf8.jsonl"]
-    assert sorted(told, key=str) == [(4, 0), (None, None)]
+def test_a_refused_record_keeps_its_position_where_it_can_be_read(project: Project) -> None:
+    positions = [(row["partition"], row["offset"]) for row in verdicts(project) if row["object"] == "not-utf8.jsonl"]
+    assert sorted(positions, key=str) == [(4, 0), (None, None)]
 
 
 def test_a_stamp_that_is_no_milliseconds_is_shown_as_the_last_there_is(project: Project) -> None:

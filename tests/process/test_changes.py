@@ -62,11 +62,11 @@ def published(project: Project) -> list[str]:
     return [record.batch for record in records_of(project.lake, project.dataset("accounts"))][::-1]
 
 
-def told(project: Project, since: str | None) -> dict[str, list[dict[str, Any]]]:
+def listed_changes(project: Project, since: str | None) -> dict[str, list[dict[str, Any]]]:
     """The changes by kind, in the order of ids."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for one in changes_of(project.lake, project.dataset("accounts"), since).rows:
-        found.setdefault(one["change"], []).append(one["row"])
+    for entry in changes_of(project.lake, project.dataset("accounts"), since).rows:
+        found.setdefault(entry["change"], []).append(entry["row"])
     return {change: sorted(listed, key=lambda row: row["id"]) for change, listed in found.items()}
 
 
@@ -96,12 +96,12 @@ def test_each_batch_again_is_the_difference_of_two_looks(
 ) -> None:
     for number, said in enumerate(BATCHES):
         put(project, number, said)
-        assert [one.red for one in project.run(session, "accounts")] == [None]
+        assert [run.red for run in project.run(session, "accounts")] == [None]
         looks.append(rows(project))
         for since, batch in enumerate([None, *published(project)]):
-            assert told(project, batch) == differ(looks[since], looks[-1]), (number, since)
+            assert listed_changes(project, batch) == differ(looks[since], looks[-1]), (number, since)
     first = published(project)[0]
-    ids = {change: [row["id"] for row in listed] for change, listed in told(project, first).items()}
+    ids = {change: [row["id"] for row in listed] for change, listed in listed_changes(project, first).items()}
     assert ids == {"inserted": ["new"], "updated": ["revived", "updated"], "deleted": ["deleted"]}
 
 
@@ -120,7 +120,7 @@ def test_the_command_prints_them(project: Project) -> None:
     batches = published(project)
     done = project.onefold("changes", "accounts", "--since", batches[0], "--json")
     assert (done.code, done.json["since"]["batch"], done.json["until"]["batch"]) == (0, batches[0], batches[-1])
-    kinds = Counter(one["change"] for one in done.json["rows"])
+    kinds = Counter(row["change"] for row in done.json["rows"])
     assert kinds == {"inserted": 1, "updated": 2, "deleted": 1}
     assert {"change": "inserted", "row": {"id": "new", "n": 1, "paid": "1.50"}} in done.json["rows"]
     shown = project.onefold("changes", "accounts", "--since", batches[0])
@@ -133,7 +133,7 @@ def test_a_compaction_is_no_change(
 ) -> None:
     tidy(project, session, timedelta(days=1))
     for since, batch in enumerate([None, *published(project)]):
-        assert told(project, batch) == differ(looks[since], looks[-1]), since
+        assert listed_changes(project, batch) == differ(looks[since], looks[-1]), since
 
 
 def test_only_what_the_change_touched_is_read(
@@ -142,12 +142,12 @@ def test_only_what_the_change_touched_is_read(
     """L8: after a compaction a batch of one new key reads one file, the one that it wrote."""
     last = published(project)[-1]
     put(project, 3, {"one more": 1})
-    assert [one.red for one in project.run(session, "accounts")] == [None]
+    assert [run.red for run in project.run(session, "accounts")] == [None]
     read = count_files(monkeypatch)
     found = changes_of(project.lake, project.dataset("accounts"), str(before_last(project)))
-    assert [(one["change"], one["row"]["id"]) for one in found.rows] == [("inserted", "one more")]
+    assert [(row["change"], row["row"]["id"]) for row in found.rows] == [("inserted", "one more")]
     assert len(read) == 1
-    assert {row["id"] for row in told(project, last)["inserted"]} == {"one more"}
+    assert {row["id"] for row in listed_changes(project, last)["inserted"]} == {"one more"}
 
 
 def before_last(project: Project) -> int:
@@ -196,13 +196,13 @@ def test_a_batch_that_was_rolled_back_is_refused_and_so_is_its_snapshot(
     roll_back(project.lake, dataset, batches[-2], "me", "")
     refused(project, batches[-1], "it was rolled back")
     refused(project, str(there.snapshot), "it was rolled back")
-    assert told(project, batches[-2]) == {}
+    assert listed_changes(project, batches[-2]) == {}
     take_up(project.lake, dataset, batches[-1], "me")
-    assert [one.batch for one in project.run(session, "accounts")] == [batches[-1]]
-    # Published again it may stand beside other rows than those that were read with it.
+    assert [run.batch for run in project.run(session, "accounts")] == [batches[-1]]
+    # Published again it may be next to other rows than those that were read with it.
     refused(project, batches[-1], "rolled back and published again; a snapshot tells which")
     refused(project, str(there.snapshot), "it was rolled back")
-    assert [row["id"] for row in told(project, batches[-2])["inserted"]] == ["one more"]
+    assert [row["id"] for row in listed_changes(project, batches[-2])["inserted"]] == ["one more"]
 
 
 @pytest.mark.nightly(reason="the difference of two looks goes by day")
@@ -221,8 +221,8 @@ def test_an_expired_snapshot_is_refused(project: Project, session: SparkSession)
     assert "has expired" in done.err
 
 
-@pytest.mark.nightly(reason="by day the changes within a generation are told")
-def test_everything_is_read_anew_after_a_rebuild(project: Project, session: SparkSession) -> None:
+@pytest.mark.nightly(reason="by day the changes within a generation are listed")
+def test_everything_is_read_again_after_a_rebuild(project: Project, session: SparkSession) -> None:
     newest = published(project)[-1]
     mark = changes_of(project.lake, project.dataset("accounts"), newest).until
     assert mark
@@ -234,7 +234,7 @@ def test_everything_is_read_anew_after_a_rebuild(project: Project, session: Spar
     assert newest in published(project), "a batch keeps its name"
     refused(project, newest, "the table was rebuilt")
     refused(project, str(mark.snapshot), "the table was rebuilt")
-    assert told(project, None) == differ({}, rows(project))
+    assert listed_changes(project, None) == differ({}, rows(project))
     put(project, 7, {"updated": 8})
     [after] = project.run(session, "accounts")
-    assert told(project, after.batch) == {}
+    assert listed_changes(project, after.batch) == {}

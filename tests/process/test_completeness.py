@@ -19,7 +19,7 @@ def test_run_and_doctor_name_objects_that_are_left_out(project: Project) -> None
     would = project.onefold("run", "things", "--dry-run", "--json")
     assert (would.code, would.json[0]["notes"]) == (0, [left_out]), would
     done = project.onefold("doctor", "things", "--json")
-    [finding] = [one for one in done.json["findings"] if one["rule"] == "objects_left_out"]
+    [finding] = [finding for finding in done.json["findings"] if finding["rule"] == "objects_left_out"]
     assert (finding["found"], finding["severity"]) == (left_out, "warning")
 
 
@@ -34,5 +34,5 @@ def test_run_and_doctor_say_what_the_gate_warns_of(project: Project) -> None:
     assert len(said) == 2, done.err
     assert "things, partition 0: [1, 7)" in done.err
     assert "things, partition 1" in done.err
-    found = [one["found"] for one in project.onefold("doctor", "things", "--json").json["findings"]]
-    assert any("things, partition 0: [1, 7)" in one for one in found)
+    found = [finding["found"] for finding in project.onefold("doctor", "things", "--json").json["findings"]]
+    assert any("things, partition 0: [1, 7)" in sentence for sentence in found)

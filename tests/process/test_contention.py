@@ -1,4 +1,4 @@
-"""Several processes on one table, each with many batches: one row a key, each batch once, and nobody starves.
+"""Several processes on one table, each with many batches: one row a key, each batch once, and no process starves.
 
 `ONEFOLD_TEST_BATCHES` sets how many batches there are (a night: 200); each is run by two processes.
 """
@@ -70,9 +70,9 @@ def check_many(project: Project, catalog: str, batches: int, processes: int) -> 
     folders = write_exports(project, batches)
     orders = [folders[number % 2 :: 2][:: 1 if number < 2 else -1] for number in range(processes)]
     running = [start(project, catalog, order) for order in orders]
-    ends = [finish(one) for one in running]
+    ends = [finish(process) for process in running]
     assert [len(end) for end in ends] == [len(order) for order in orders]
-    assert [one["red"] for end in ends for one in end if one["red"]] == []
+    assert [batch["red"] for end in ends for batch in end if batch["red"]] == []
 
     lake = Lake(Settings(home=project.home, catalog=catalog))
     dataset = project.dataset("accounts")
@@ -84,12 +84,12 @@ def check_many(project: Project, catalog: str, batches: int, processes: int) -> 
 
     published = [record.batch for record in records_of(lake, dataset)]
     assert len(published) == len(set(published)) == batches, "each is in the chain once"
-    first = [one["batch"] for end in ends for one in end if not one["already"]]
+    first = [batch["batch"] for end in ends for batch in end if not batch["already"]]
     assert sorted(first) == sorted(published), "of the two that ran a batch one published it, the other found it"
     judged = sorted(row["offset"] for batch in published for row in verdicts_of(lake, dataset, batch)[0])
     assert judged == sorted(at for number in range(batches) for at in range(number * STEP, number * STEP + LENGTH))
     table = StateTable(lake, dataset)
-    assert (table.branches(), table.main.record) == ({}, records_of(lake, dataset)[0].name), "nobody left a branch"
+    assert (table.branches(), table.main.record) == ({}, records_of(lake, dataset)[0].name), "no branch is left"
 
 
 def test_four_processes_on_a_catalog_in_a_file(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_killed_there_and_run_again_it_ends_as_undisturbed(project: Project, ses
     dataset, lake = project.dataset(), project.lake
     if not published_batches(project):
         put_batch(project, 0)
-        assert [one.red for one in project.run(session)] == [None]
+        assert [run.red for run in project.run(session)] == [None]
     number = len(published_batches(project))
     before = rows(project)
     put_batch(project, number)
@@ -68,7 +68,7 @@ def test_killed_there_and_run_again_it_ends_as_undisturbed(project: Project, ses
         again = project.process("run", "things")
         assert again.code == 0, again
     else:
-        assert all(one.published and not one.red for one in project.run(session))
+        assert all(run.published and not run.red for run in project.run(session))
     assert rows(project) == expected(number)
     published = published_batches(project)
     assert len(published) == number + 1

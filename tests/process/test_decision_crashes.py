@@ -60,7 +60,7 @@ def test_killed_there_the_same_command_ends_it_once(
     number, lake, dataset = next(NUMBERS), project.lake, project.dataset()
     offset = 2 * number
     project.put(f"things/{number:02d}.jsonl", [thing(offset, f"id-{number}"), thing(offset + 1, f"id-{number}")])
-    [ended] = [one for one in project.run(session) if one.red]
+    [ended] = [run for run in project.run(session) if run.red]
     batch = ended.batch
     words = [command, "things", batch, "--reason", "why not", "--who", "mia"]
     words += ["--waive", RATE] if command == "release" else []
@@ -80,8 +80,8 @@ def test_killed_there_the_same_command_ends_it_once(
     assert len(log_of(lake, "things", batch)) == 1
     RELEASED.extend([f"id-{number}"] if command == "release" else [])
     assert rows(project) == RELEASED, "all of it, or nothing"
-    [told] = [row for row in batches_of(lake, dataset) if row["batch"] == batch]
-    assert told["decision"] == {
+    [row] = [row for row in batches_of(lake, dataset) if row["batch"] == batch]
+    assert row["decision"] == {
         "kind": command,
         "by": "mia",
         "who": Decider.asserted("mia").model_dump(),
@@ -90,7 +90,7 @@ def test_killed_there_the_same_command_ends_it_once(
     published = [record.batch for record in records_of(lake, dataset)]
     assert published.count(batch) == (command != "discard")
     if command == "discard":
-        assert (told["gate"], told["verdicts"]) == (None, {})
+        assert (row["gate"], row["verdicts"]) == (None, {})
         assert not list(lake.storage.list(f"{lake_keys.of_batch(dataset, batch)}/"))
         decide.skip(lake, dataset, batch, Decider.asserted("noa"), "or the next run would take it up")
         return

@@ -47,7 +47,7 @@ def strict(project: Project, session: SparkSession) -> Project:
     """Published: a and b. At most 0.4 of a batch may be duplicates, and no conflict is allowed."""
     project.write_dataset("things", STRICT)
     project.put("things/0.jsonl", [thing(0, "a", 1), thing(1, "b", 2)])
-    assert [one.red for one in project.run(session)] == [None]
+    assert [run.red for run in project.run(session)] == [None]
     return project
 
 
@@ -176,8 +176,8 @@ def test_a_release_keeps_the_waivers_of_the_one_before_that_still_hold(strict: P
     said = strict.onefold(*words[:-1], "--dry-run")
     assert "waived by the release before, and still: conflicts = 1" in " ".join(said.err.split()), said
     made = decide.release(lake, dataset, batch, ["duplicate_rate=0.75"], "noa", "look again")
-    assert [one.words for one in made.carried] == [conflicts]
-    assert [one.words for one in made.waivers] == ["duplicate_rate=0.75"]
+    assert [waiver.words for waiver in made.carried] == [conflicts]
+    assert [waiver.words for waiver in made.waivers] == ["duplicate_rate=0.75"]
     both = ["duplicate_rate=0.75", conflicts]
     assert decide.release(lake, dataset, batch, both, "noa", "look again") == made, "all of it named: the same"
     assert decide.release(lake, dataset, batch, both[:1], "noa", "look again") == made
@@ -201,7 +201,7 @@ def test_another_check_that_turns_red_is_not_waived_with_it(strict: Project, ses
     strict.write_dataset("things", STRICT.replace("quality: {", "quality: {suite: things.yaml, "))
     end = carry_out(strict, session, batch)
     assert end.red
-    assert [one.partition("(")[0] for one in end.red.failed] == ["expect_column_values_to_be_between"]
+    assert [failure.partition("(")[0] for failure in end.red.failed] == ["expect_column_values_to_be_between"]
 
 
 @pytest.mark.parametrize(
@@ -222,21 +222,21 @@ def test_a_law_cannot_be_waived(strict: Project, session: SparkSession, lines: l
 # Discard
 
 
-def test_discarded_it_is_landed_and_the_next_run_does_it_anew(strict: Project, session: SparkSession) -> None:
+def test_a_discarded_batch_stays_landed_and_the_next_run_folds_it_again(strict: Project, session: SparkSession) -> None:
     lake, dataset, batch = strict.lake, strict.dataset(), red(strict, session)
-    before = {one for (_, one) in open_catalog(lake).list_tables(STAGING)}
+    before = {name for (_, name) in open_catalog(lake).list_tables(STAGING)}
     made = decide.discard(lake, dataset, batch, "mia", "limits were wrong")
     assert made
     assert made.failures == ["duplicate_rate"]
-    told = row_of(strict, batch)
-    assert (told["gate"], told["landed"], told["verdicts"], told["published"]) == (None, None, {}, False)
-    assert told["decision"] == {
+    row = row_of(strict, batch)
+    assert (row["gate"], row["landed"], row["verdicts"], row["published"]) == (None, None, {}, False)
+    assert row["decision"] == {
         "kind": "discard",
         "by": "mia",
         "who": Decider.earlier("mia").model_dump(),
         "reason": "limits were wrong",
     }
-    gone = before - {one for (_, one) in open_catalog(lake).list_tables(STAGING)}
+    gone = before - {name for (_, name) in open_catalog(lake).list_tables(STAGING)}
     assert sorted(name.split("__")[1].split("_")[0] for name in gone) == ["actions", "staged"]
     left = [info.key for info in lake.storage.list("warehouse") if any(name in info.key for name in gone)]
     assert left == []
@@ -453,7 +453,7 @@ def test_a_batch_that_cannot_be_read_stops_no_other_and_is_let_go_unread_by_a_sk
     strict.put("things/3.jsonl", [thing(5, "f", 6)])
 
     run = strict.onefold("run", "things", "--json")
-    assert (run.code, [one["state"] for one in run.json]) == (4, ["failed", "published"]), run
+    assert (run.code, [row["state"] for row in run.json]) == (4, ["failed", "published"]), run
     for said in (batch, "1.jsonl.gz", "It is landed and kept", f"onefold skip {batch}"):
         assert said in run.err
     assert rows(strict) == [("a", 1), ("b", 2), ("f", 6)]
@@ -461,7 +461,7 @@ def test_a_batch_that_cannot_be_read_stops_no_other_and_is_let_go_unread_by_a_sk
     strict.write_dataset("things", STRICT.replace("holes: none", "holes: transactional"))
     launcher = InSession(lake, session)
     done = rebuild(lake, strict.dataset(), launcher)
-    assert (done.swapped, [bool(one.failed) for one in done.batches].count(True)) == (True, 1)
+    assert (done.swapped, [bool(batch.failed) for batch in done.batches].count(True)) == (True, 1)
 
     dataset = strict.dataset()
     decide.skip(lake, dataset, batch, "mia", "cut off at its source")
@@ -469,7 +469,7 @@ def test_a_batch_that_cannot_be_read_stops_no_other_and_is_let_go_unread_by_a_sk
     assert unfinished(lake, dataset) == []
     assert describe(lake, dataset, batch).notes[-1].startswith("Nothing of it is read nor covered: 1.jsonl.gz: ")
     strict.put("things/1.jsonl.gz", [whole])
-    assert [one.error for one in strict.run(session, export=strict.home / "exports/things")] == [None]
+    assert [run.error for run in strict.run(session, export=strict.home / "exports/things")] == [None]
     assert rows(strict) == [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5), ("f", 6)], "nothing was taken out"
     assert prove(session, lake, dataset, 1, lambda _: None).holds
 

@@ -32,9 +32,9 @@ def test_the_demo_prints_what_the_readme_shows_and_publishes_what_was_sent(proje
     assert done.code == 0, done.err
     shown = re.findall(r"^ ?\d+ of 14 .*\S", (PROJECT / "README.md").read_text(), re.MULTILINE)
     arrived = re.findall(r"^ ?\d+ of 14 .*\S", done.err, re.MULTILINE)
-    assert [one for one in arrived if one in shown] == shown
-    again = [number for number, one in enumerate(arrived, 1) if " already published " in one]
-    red = [number for number, one in enumerate(arrived, 1) if " red, main untouched " in one]
+    assert [line for line in arrived if line in shown] == shown
+    again = [number for number, line in enumerate(arrived, 1) if " already published " in line]
+    red = [number for number, line in enumerate(arrived, 1) if " red, main untouched " in line]
     assert (len(arrived), again, red) == (14, [5], [14])
     assert "The last batch is meant to be red: the gate stopped it, and readers see nothing of it." in done.out
     assert "conflicts: found 1, wanted at most 0" in done.out

@@ -24,19 +24,19 @@ def test_duplicates_of_published_batches_name_the_setting_that_prevents_them(
     project = Project(tmp_path)
     session = session_on(project.lake)
     project.put("things/1.jsonl", [thing(0, "a"), thing(1, "b"), thing(1, "b"), thing(2, "a")])
-    assert [one.red for one in project.run(session)] == [None]
+    assert [run.red for run in project.run(session)] == [None]
     project.put("things/2.jsonl", [thing(2, "a"), thing(3, "c"), thing(4, "c")])
-    assert [one.red for one in project.run(session)] == [None]
+    assert [run.red for run in project.run(session)] == [None]
 
     facts = gather(project.lake, project.dataset())
     assert (facts.landed.batches, facts.landed.records) == (2, 7)
     assert facts.landed.duplicates() == {"position": 2, "message_id": 2}
-    told = {
-        one.finding.found: str(one.finding.change or one.finding.action)
-        for one in diagnose(facts).findings
-        if one.rule == "duplicates"
+    advice = {
+        entry.finding.found: str(entry.finding.change or entry.finding.action)
+        for entry in diagnose(facts).findings
+        if entry.rule == "duplicates"
     }
-    assert told == {
+    assert advice == {
         "2 duplicates, sent again (28.6% of 7 records)": (
             "enable.idempotence=true (and acks=all; and transactional.id: over restarts)"
         ),

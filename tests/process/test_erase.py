@@ -30,8 +30,8 @@ def test_killed_with_both_objects_there_the_same_command_ends_it(project: Projec
         "others", THINGS.replace("name: things", "name: others").replace("shop.things", "shop.others")
     )
     project.put("things/0.jsonl", [thing(0, "annelise"), thing(1, "bob")])
-    assert [one.red for one in project.run(session)] == [None]
-    assert [one.red for one in project.run(session, "others")] == [None]
+    assert [run.red for run in project.run(session)] == [None]
+    assert [run.red for run in project.run(session, "others")] == [None]
     shown = project.onefold(*WORDS, "--dry-run", "--json")
     assert (shown.code, shown.json["rows"], shown.json["records"], shown.json["others"]) == (
         0, {"live": 1}, 1, ["others"],
@@ -49,7 +49,7 @@ def test_killed_with_both_objects_there_the_same_command_ends_it(project: Projec
     assert (ended.code, ended.json["records"], ended.json["who"]["name"]) == (0, 1, "mia"), ended
     assert "onefold erase others" in " ".join(ended.err.split())
     assert landed(project) == []
-    told = {row["decision"]: row["state"] for row in decisions_of(project.lake, project.dataset())}
-    assert told == {"erase": "done", "forget": "published"}
-    nobody = project.onefold("erase", "things", "--key", '{"id": "nobody"}', "--reason", "request 1", "--yes")
-    assert (nobody.code, "there is nothing to erase" in " ".join(nobody.err.split())) == (0, True)
+    states = {row["decision"]: row["state"] for row in decisions_of(project.lake, project.dataset())}
+    assert states == {"erase": "done", "forget": "published"}
+    absent = project.onefold("erase", "things", "--key", '{"id": "absent"}', "--reason", "request 1", "--yes")
+    assert (absent.code, "there is nothing to erase" in " ".join(absent.err.split())) == (0, True)

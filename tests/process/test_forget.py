@@ -25,7 +25,7 @@ def ids(project: Project) -> list[str]:
 @pytest.mark.nightly(reason="by day releases and skips are killed there")
 def test_killed_before_its_commit_the_next_run_ends_it_once(project: Project, session: SparkSession) -> None:
     project.put("things/0.jsonl", [thing(0, "ann"), thing(1, "bob")])
-    assert [one.red for one in project.run(session)] == [None]
+    assert [run.red for run in project.run(session)] == [None]
     refused = project.onefold("forget", "things", "--reason", "asked to")
     assert (refused.code, "say which keys" in refused.err) == (2, True)
     shown = project.onefold("forget", "things", "--key", KEY, "--reason", "asked to", "--dry-run", "--json")
@@ -35,7 +35,7 @@ def test_killed_before_its_commit_the_next_run_ends_it_once(project: Project, se
     killed = project.process("forget", "things", "--key", KEY, "--reason", "asked to", fault="before_commit")
     assert killed.code == -signal.SIGKILL, killed
     assert ids(project) == ["ann", "bob"]
-    [ended] = [one for one in project.run(session) if one.batch.startswith("forget_")]
+    [ended] = [run for run in project.run(session) if run.batch.startswith("forget_")]
     assert (ended.red, ids(project)) == (None, ["bob"])
     nothing = project.onefold("forget", "things", "--key", KEY, "--reason", "asked to")
     assert (nothing.code, "there is nothing to forget" in " ".join(nothing.err.split())) == (0, True)

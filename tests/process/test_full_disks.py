@@ -39,7 +39,7 @@ def project(small_disk: Disk) -> Project:
 
 
 def put(project: Project, first: int) -> None:
-    """Ten keys anew, of which one is deleted."""
+    """New records of ten keys, one of them a delete."""
     lines = [account(first + key, f"k-{key}", None if key == first // 10 else {"n": first}) for key in range(10)]
     project.put(f"accounts/{first}.jsonl", lines)
 
@@ -60,7 +60,7 @@ def test_each_step_fails_with_a_sentence_on_a_full_disk_and_ends_right_with_room
     project: Project, session: SparkSession, small_disk: Disk
 ) -> None:
     put(project, 0)
-    assert [one.red for one in project.run(session, "accounts")] == [None]
+    assert [run.red for run in project.run(session, "accounts")] == [None]
     lake, dataset, spark = project.lake, project.dataset("accounts"), InSession(project.lake, session)
     was, main = rows(project), StateTable(lake, dataset).main
     put(project, 10)

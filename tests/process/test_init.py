@@ -50,8 +50,8 @@ def test_a_draft_of_the_connect_sample_is_valid_and_judges_its_records(project: 
     (row,) = judged.json
     assert (row["ok"], row["mode"], row["identity"]) == (True, "append", "message_id")
     counts: dict[str, int] = {}
-    for one in row["sample"]:
-        counts[one["verdict"]] = counts.get(one["verdict"], 0) + one["records"]
+    for entry in row["sample"]:
+        counts[entry["verdict"]] = counts.get(entry["verdict"], 0) + entry["records"]
     assert counts["applied"] > 200
     assert counts["rejected"] < 0.07 * sum(counts.values()), "the drafted limit holds"
 

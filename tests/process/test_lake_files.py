@@ -95,8 +95,8 @@ def test_s10_users_of_one_group_write_one_lake_where_the_setting_says_so(access:
         lake.chmod(0o2770)
         script = WRITES.replace("GROUP", str(group))
         words = [[sys.executable, "-c", script, str(home), access, user] for user in ("4001", "4002")]
-        done = [subprocess.run(one, cwd=home, capture_output=True, text=True, check=False) for one in words]
+        done = [subprocess.run(command, cwd=home, capture_output=True, text=True, check=False) for command in words]
     finally:
         shutil.rmtree(home)
-    assert [line for one in done for line in one.stdout.splitlines()] == written, done[-1].stderr
+    assert [line for run in done for line in run.stdout.splitlines()] == written, done[-1].stderr
     assert done[-1].returncode == (0 if access == "group" else 1)

@@ -47,7 +47,7 @@ CLEAR = Keep(attempts=NOTHING, snapshots=NOTHING, generations=NOTHING, orphans=t
 
 
 def put(project: Project, number: int) -> None:
-    """Of ten keys each batch writes nine anew and deletes one: files with deletes for every bucket."""
+    """Of ten keys each batch rewrites nine and deletes one: files with deletes for every bucket."""
     lines = [account(10 * number + key, f"k-{key}", None if key == number else {"n": number}) for key in range(10)]
     project.put(f"accounts/{number}.jsonl", lines)
 
@@ -80,7 +80,7 @@ def delete_files(project: Project, session: SparkSession) -> int:
 def test_what_is_young_stays_and_is_compacted(project: Project, session: SparkSession) -> None:
     for number in range(BATCHES):
         put(project, number)
-        assert [one.red for one in project.run(session, "accounts")] == [None]
+        assert [run.red for run in project.run(session, "accounts")] == [None]
     project.put("accounts/red.jsonl", [account(90, "k-1", {"n": 7}), account(90, "k-1", {"n": 8})])
     [red] = project.run(session, "accounts")
     assert red.red
@@ -97,7 +97,7 @@ def test_rows_chain_and_what_waits_for_a_decision_survive(project: Project, sess
     dataset = project.dataset("accounts")
     wanted = {f"k-{key}": BATCHES - 1 for key in range(10) if key != BATCHES - 1}
     assert rows(project) == wanted
-    told = explain(project.lake, dataset, digest_of_key(dataset, {"id": "k-1"}))
+    explained = explain(project.lake, dataset, digest_of_key(dataset, {"id": "k-1"}))
     seen = tidy(project, session, dry_run=True)
     assert len(scratch(project)) == 1 + 2 * (BATCHES + 1), "a dry run changes nothing"
     done = tidy(project, session)
@@ -108,7 +108,7 @@ def test_rows_chain_and_what_waits_for_a_decision_survive(project: Project, sess
     table = StateTable(project.lake, dataset)
     assert len(table.branches()) == 1, "and its branch"
     assert len(records_of(project.lake, dataset)) == BATCHES
-    assert (rows(project), explain(project.lake, dataset, digest_of_key(dataset, {"id": "k-1"}))) == (wanted, told)
+    assert (rows(project), explain(project.lake, dataset, digest_of_key(dataset, {"id": "k-1"}))) == (wanted, explained)
 
 
 def test_every_batch_again_changes_nothing(project: Project, session: SparkSession) -> None:
@@ -138,7 +138,7 @@ def test_a_compaction_is_no_foreign_commit(project: Project, session: SparkSessi
     compacted.carry_record()
     assert (compacted.main.record, compacted.carried) == (record, True)
     put(project, BATCHES)
-    assert [one.red for one in project.run(session, "accounts")] == [None]
+    assert [run.red for run in project.run(session, "accounts")] == [None]
 
 
 def test_a_batch_that_meets_a_compaction_behind_its_gate_is_published_all_the_same(
@@ -176,7 +176,7 @@ def test_a_batch_that_was_cleared_away_runs_again_after_a_rollback(project: Proj
     roll_back(project.lake, dataset, before, "me", "")
     assert rows(project) != wanted
     take_up(project.lake, dataset, newest, "me")
-    assert [one.batch for one in project.run(session, "accounts") if not one.red] == [newest]
+    assert [run.batch for run in project.run(session, "accounts") if not run.red] == [newest]
     assert rows(project) == wanted
 
 
@@ -199,7 +199,7 @@ def test_verdicts_of_attempts_that_are_over_go(project: Project, session: SparkS
     launcher = InSession(project.lake, session)
     published = {record.attempt for record in records_of(project.lake, dataset)}
     [red] = landed(project) - {record.batch for record in records_of(project.lake, dataset)}
-    told = explain(project.lake, dataset, digest_of_key(dataset, {"id": "k-1"}))
+    explained = explain(project.lake, dataset, digest_of_key(dataset, {"id": "k-1"}))
     for _ in range(2):
         assert run_batch(project.lake, dataset, find_plan(project.lake, dataset, red), launcher).red
     over = judged(project) - published - {upserted_of(project.lake, dataset, red).attempt}
@@ -207,7 +207,7 @@ def test_verdicts_of_attempts_that_are_over_go(project: Project, session: SparkS
     assert tidy(project, session, Keep()).verdicts == []
     assert set(tidy(project, session).verdicts) == over
     assert judged(project) == {*published, upserted_of(project.lake, dataset, red).attempt}
-    assert explain(project.lake, dataset, digest_of_key(dataset, {"id": "k-1"})) == told
+    assert explain(project.lake, dataset, digest_of_key(dataset, {"id": "k-1"})) == explained
 
 
 def landed(project: Project) -> set[str]:
@@ -281,7 +281,7 @@ def test_landed_bytes_go_though_fields_were_changed_in_place(tmp_path: Path, ses
     assert {manifest.batch for manifest in found} == {first.batch, plan.batch}
 
 
-def test_without_landed_bytes_a_batch_is_still_published_and_cannot_be_folded_anew(
+def test_without_landed_bytes_a_batch_is_still_published_and_cannot_be_folded_again(
     project: Project, session: SparkSession
 ) -> None:
     dataset, wanted = project.dataset("accounts"), rows(project)
@@ -299,8 +299,8 @@ def test_without_landed_bytes_a_batch_is_still_published_and_cannot_be_folded_an
     assert rows(project) == wanted
 
 
-def test_a_key_that_stands_twice_is_named_and_nothing_is_cleared_away(project: Project, session: SparkSession) -> None:
-    """L3, asked of the whole table: somebody writes a row of `main` once more, beside Onefold."""
+def test_a_duplicate_key_is_named_and_nothing_is_cleared_away(project: Project, session: SparkSession) -> None:
+    """L3, asked of the whole table: a row of `main` is written once more, past Onefold."""
     dataset = project.dataset("accounts")
     live = session.table(state_table(dataset)).where("_state = 'live'")
     assert maintain_job.run(session, project.lake, dataset, dry_run=True).rows_proved == len(rows(project))
@@ -325,7 +325,7 @@ def test_what_spark_cannot_read_is_one_sentence(project: Project, session: Spark
 def test_a_dataset_file_that_cannot_be_gone_by_keeps_no_other_dataset_from_being_maintained(
     session: SparkSession, tmp_path: Path
 ) -> None:
-    """One has a mistake; one has changed, and of its published table nobody says that no key stands twice."""
+    """One has a mistake; one has changed, and its published table is not searched for duplicate keys."""
     made = Project(tmp_path)
     changed = ACCOUNTS.replace("name: accounts", "name: c3").replace("shop.accounts", "shop.c3")
     made.write_dataset("c3", changed)
@@ -358,7 +358,7 @@ def test_it_names_identities_that_have_rows_in_two_periods(tmp_path: Path) -> No
     assert 'things: {"id": "a"} has rows in 2026-01-01 and 2026-01-02: things-0@0, things-0@2.' in done.err
     assert "b0" not in done.err
     [row] = made.onefold("maintain", "things", "--dry-run", "--json").json
-    assert [(one["identity"], one["periods"], one["records"]) for one in row["moved"]] == [
+    assert [(entry["identity"], entry["periods"], entry["records"]) for entry in row["moved"]] == [
         ('{"id": "a"}', ["2026-01-01", "2026-01-02"], 2)
     ]
     assert row["reused"] == []

@@ -36,7 +36,7 @@ def test_a_table_is_proved_until_somebody_takes_its_rows_away(tmp_path: Path) ->
     assert {name: wrong.json[name] for name in ("batch", "batches", "share", "records", "rows", "differences")} == {
         "batch": first["batch"], "batches": 1, "share": 1.0, "records": 2, "rows": 2, "differences": {"missing": 2},
     }  # fmt: skip
-    assert sorted((one["columns"]["id"], one["kind"], one["landed"], one["stands"]) for one in wrong.json["shown"]) == [
+    assert sorted((row["columns"]["id"], row["kind"], row["landed"], row["stands"]) for row in wrong.json["shown"]) == [
         ("a", "missing", "accounts-0@0", None), ("b", "missing", "accounts-0@1", None)
     ]  # fmt: skip
     kept = sorted((project.lake.settings.path(project.lake.settings.lake) / "datasets/accounts/proofs").iterdir())

@@ -29,7 +29,7 @@ FIRST = [account(0, "a", {"n": 1}), account(1, "b", {"n": 1}), account(2, "c", "
 SECOND = [
     account(3, "a", {"n": 2}), account(4, "b", None), account(5, "d", {"n": 3}), account(6, "d", {"n": "4"}), b"\xff\n",
 ]  # fmt: skip
-"""Updates, deletes and inserts rows beside what it rejects."""
+"""Updates, deletes and inserts rows besides what it rejects."""
 
 
 @pytest.fixture(scope="module")
@@ -58,22 +58,22 @@ def check_counts(project: Project, session: SparkSession) -> None:
     """Both ways of reading show as many records as the published batches have verdicts."""
     dataset = project.dataset("accounts")
     wanted = {
-        one.batch: dict(one.counts["rejected"])
-        for one in records_of(project.lake, dataset)
-        if one.counts.get("rejected")
+        record.batch: dict(record.counts["rejected"])
+        for record in records_of(project.lake, dataset)
+        if record.counts.get("rejected")
     }
-    for told in (view(session), quarantine_of(project.lake, dataset)):
-        counted = Counter((row["batch"], row["reason"]) for row in told)
+    for listed in (view(session), quarantine_of(project.lake, dataset)):
+        counted = Counter((row["batch"], row["reason"]) for row in listed)
         assert counted == Counter({(batch, why): n for batch, whys in wanted.items() for why, n in whys.items()})
 
 
 def test_a_rejected_record_is_a_row_with_position_bytes_and_reason(project: Project, session: SparkSession) -> None:
     project.put("accounts/0.jsonl", FIRST)
-    [one] = project.run(session, "accounts")
+    [run] = project.run(session, "accounts")
     [row] = view(session)
     assert row.pop("timestamp").timestamp() == 1_772_323_200.002
     assert row == {
-        "batch": one.batch, "cluster": "c", "topic": "accounts", "incarnation": 1, "partition": 0, "offset": 2,
+        "batch": run.batch, "cluster": "c", "topic": "accounts", "incarnation": 1, "partition": 0, "offset": 2,
         "reason": "undecodable", "detail": "the value is not one JSON value",
         "key": bytearray(b'{"id": "c"}'), "value": bytearray(b"no json"),
         "key_text": '{"id": "c"}', "value_text": "no json", "headers": [{"key": "h", "value": "1"}],
@@ -84,9 +84,9 @@ def test_a_rejected_record_is_a_row_with_position_bytes_and_reason(project: Proj
 
 def test_bytes_that_are_no_text_stay_bytes(project: Project, session: SparkSession) -> None:
     project.put("accounts/1.jsonl", SECOND)
-    [one] = project.run(session, "accounts")
-    assert one.red is None
-    assert rows(project) == {"a": 2, "d": 3}, "they were merged beside updates and a delete"
+    [run] = project.run(session, "accounts")
+    assert run.red is None
+    assert rows(project) == {"a": 2, "d": 3}, "they were merged together with updates and a delete"
     assert places(session) == [None, 2, 6]
     unreadable = view(session)[0]
     assert (unreadable["value"], unreadable["value_text"], unreadable["topic"]) == (bytearray(b"\xff"), None, None)
@@ -94,15 +94,15 @@ def test_bytes_that_are_no_text_stay_bytes(project: Project, session: SparkSessi
 
 
 def test_without_a_jvm_it_is_the_same(project: Project, session: SparkSession) -> None:
-    told = quarantine_of(project.lake, project.dataset("accounts"))
+    listed = quarantine_of(project.lake, project.dataset("accounts"))
     seen = view(session)
     names = ("batch", "topic", "incarnation", "partition", "offset", "reason", "detail", "value_text", "object")
-    assert [[row[name] for name in names] for row in told] == [[row[name] for name in names] for row in seen]
-    assert [bytes.fromhex(row["value"]) for row in told] == [bytes(row["value"]) for row in seen]
-    batch = told[-1]["batch"]
-    assert quarantine_of(project.lake, project.dataset("accounts"), batch, "wrong_type") == [told[-1]]
+    assert [[row[name] for name in names] for row in listed] == [[row[name] for name in names] for row in seen]
+    assert [bytes.fromhex(row["value"]) for row in listed] == [bytes(row["value"]) for row in seen]
+    batch = listed[-1]["batch"]
+    assert quarantine_of(project.lake, project.dataset("accounts"), batch, "wrong_type") == [listed[-1]]
     done = project.onefold("quarantine", "accounts", "--json")
-    assert (done.code, done.json) == (0, told)
+    assert (done.code, done.json) == (0, listed)
     shown = project.onefold("quarantine", "accounts", "--reason", "wrong_type")
     assert (shown.code, "accounts-0@6" in shown.out, "accounts-0@2" in shown.out) == (0, True, False)
 
@@ -142,7 +142,7 @@ def test_it_follows_a_rollback_and_what_runs_again(project: Project, session: Sp
     assert places(session) == [None, 2, 6]
     check_counts(project, session)
     take_up(project.lake, dataset, newest, "me")
-    assert [one.batch for one in project.run(session, "accounts")] == [newest]
+    assert [run.batch for run in project.run(session, "accounts")] == [newest]
     assert view(session) == before
 
 

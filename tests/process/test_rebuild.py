@@ -1,4 +1,4 @@
-"""A changed dataset file: everything landed is folded anew beside the old table, and readers are led to it at once."""
+"""A changed dataset file: everything landed is folded again next to the old table; then readers are switched to it."""
 
 from __future__ import annotations
 
@@ -110,19 +110,20 @@ def test_a_batch_that_turns_red_keeps_readers_where_they_are(two_batches: Projec
     assert isinstance(done.batches[-1].red, GateRedError)
     assert len(done.batches) == 1, "it stops at the first"
     [red], published = done.batches, two_batches.lake.get(lake_keys.generation(old), Generation)
-    told = describe(two_batches.lake, two_batches.dataset(), red.batch)
+    report = describe(two_batches.lake, two_batches.dataset(), red.batch)
     assert published
-    assert (told.status, f"readers see generation {published.generation} as it was" in told.notes[0]) == ("red", True)
+    assert (report.status, f"readers see generation {published.generation} as it was" in report.notes[0]) == (
+        "red",
+        True,
+    )
     assert view(session) == [("a", 1), ("b", 2), ("c", 2), ("d", 4)]
     two_batches.write_dataset("things", THINGS)
     assert two_batches.run(session) == [], "the old file goes on as before"
 
 
 @pytest.mark.nightly(reason="tests/unit/test_generation.py says which generation is published")
-def test_readers_are_led_to_what_is_published_whatever_was_tried_before(
-    project: Project, session: SparkSession
-) -> None:
-    """The first file's batch was red, so its table is nobody's; then the file was mended."""
+def test_readers_see_what_is_published_whatever_was_tried_before(project: Project, session: SparkSession) -> None:
+    """The first file's batch was red, so its table is not published; then the file was mended."""
     project.put("things/0.jsonl", [thing(0, "a", 1), thing(1, "b", 2)])
     project.write_dataset("things", STRICTER)
     [first] = project.run(session)
@@ -199,7 +200,7 @@ def test_what_was_folded_and_is_gone_again_is_not_led_to(two_batches: Project, s
     assert view(session) == [("a", 1), ("b", 2), ("d", 4)]
 
 
-def test_L1_a_file_that_goes_back_is_folded_anew_and_what_was_decided_meanwhile_holds(
+def test_L1_a_file_that_goes_back_is_folded_again_and_what_was_decided_meanwhile_holds(
     two_batches: Project, session: SparkSession
 ) -> None:
     project, narrow = two_batches, two_batches.dataset()

@@ -153,7 +153,7 @@ def test_killed_there_readers_see_one_or_the_other_and_the_same_command_ends_it(
     done = project.onefold(*words, "--json")
     assert done.code == 0, done
     assert rows(project) == view(session) == [*after, ("e", 5)]
-    assert [one.kind for one in log_of(project.lake, "things", wrong)] == ["discard"], "decided once"
+    assert [decision.kind for decision in log_of(project.lake, "things", wrong)] == ["discard"], "decided once"
     assert project.run(session) == []
 
 
@@ -170,7 +170,7 @@ def test_a_rebuild_that_was_killed_before_the_swap_can_be_given_up(
     project.write_dataset("things", THINGS.replace("holes: none", "holes: transactional"))
     assert rebuild(lake, project.dataset(), launcher).swapped
     assert view(session) == [("a", 0), ("b", 0), ("c", 0), ("d", 4)]
-    assert [one.kind for one in log_of(lake, "things", wrong)] == ["discard", "again"]
+    assert [decision.kind for decision in log_of(lake, "things", wrong)] == ["discard", "again"]
     # Without another batch: not into the table that was begun without this one.
     other = next(record.batch for record in records_of(lake, settle(lake, project.dataset())) if record.batch != wrong)
     assert rebuild(lake, project.dataset(), launcher, without=[other], who="mia", reason="no").swapped

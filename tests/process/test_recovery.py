@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.process, pytest.mark.spark, pytes
 
 
 def put(project: Project, number: int) -> None:
-    """Five keys anew, and one deleted."""
+    """New records of five keys, and one delete."""
     lines = [account(10 * number + key, f"k-{key}", {"n": number}) for key in range(5)]
     project.put(f"accounts/{number}.jsonl", [*lines, account(10 * number + 5, "k-0", None)])
 
@@ -81,7 +81,7 @@ def test_a_lost_catalog_is_given_back_with_rows_and_what_waits(
     session = opened()
     for number in range(3):
         put(project, number)
-        assert [one.red for one in project.run(session, "accounts")] == [None]
+        assert [run.red for run in project.run(session, "accounts")] == [None]
     project.put("accounts/3.jsonl", [account(30, "k-1", {"n": 99}), account(31, "k-1", "no JSON")])
     (red,) = project.run(session, "accounts")
     assert red.red
@@ -99,7 +99,7 @@ def test_a_lost_catalog_is_given_back_with_rows_and_what_waits(
     done = project.onefold("recover", "--json")
 
     assert (done.code, done.json) == (0, dry.json), done.err
-    assert sorted(one["table"] for one in done.json) == [".".join(table) for table in known]
+    assert sorted(row["table"] for row in done.json) == [".".join(table) for table in known]
     assert (rows(project), tables(project)) == (before, known)
     session = opened()
     check_again(project, session)
@@ -118,7 +118,7 @@ def test_a_bucket_that_is_older_than_its_catalog_goes_on_from_what_it_has(
     kept = Path(shutil.copytree(lake, tmp_path / "backup", ignore=shutil.ignore_patterns("catalog.db*")))
     before = rows(project)
     put(project, 4)
-    assert [one.red for one in project.run(opened(), "accounts")] == [None]
+    assert [run.red for run in project.run(opened(), "accounts")] == [None]
     after = rows(project)
     assert after != before
     for place in lake.iterdir():
@@ -127,18 +127,18 @@ def test_a_bucket_that_is_older_than_its_catalog_goes_on_from_what_it_has(
     shutil.copytree(kept, lake, dirs_exist_ok=True)
 
     found = find_lost(project.lake)
-    for one in found:
-        register(project.lake, one)
+    for table in found:
+        register(project.lake, table)
 
-    state = {one.table[1].partition("__")[2].partition("_")[0]: one for one in found if not one.gone}
+    state = {table.table[1].partition("__")[2].partition("_")[0]: table for table in found if not table.gone}
     assert set(state) == {"state", "verdicts"}
-    assert all("metadata that is not there" in one.why for one in found)
-    assert len([one for one in found if one.gone]) == 2, "staging and actions of the batch that is lost"
+    assert all("metadata that is not there" in table.why for table in found)
+    assert len([table for table in found if table.gone]) == 2, "staging and actions of the batch that is lost"
     assert rows(project) == before
     session = opened()
     ensure_views(session, project.lake, project.dataset("accounts"))
     check_again(project, session)
-    assert [one.red for one in project.run(session, "accounts")] == [None]
+    assert [run.red for run in project.run(session, "accounts")] == [None]
     assert rows(project) == after
     assert find_lost(project.lake) == []
 
@@ -159,7 +159,7 @@ def test_a_table_of_which_no_state_is_whole_is_named(project: Project) -> None:
     done = project.onefold("recover", "--dry-run", "--json")
     half.unlink()
     assert done.code == 1
-    assert [(one["table"], one["metadata"]) for one in done.json] == [("shop.gone", None)]
+    assert [(row["table"], row["metadata"]) for row in done.json] == [("shop.gone", None)]
     assert "shop.gone cannot be recovered" in done.err
     assert half.name in done.err
 
@@ -176,17 +176,17 @@ def test_a_state_that_lacks_a_file_is_passed_over_for_the_one_before(
     Path(head.manifest_list.removeprefix("file:")).unlink()
     lose_catalog(project)
     found = find_lost(project.lake)
-    (state,) = [one for one in found if "__state_" in one.table[1]]
+    (state,) = [table for table in found if "__state_" in table.table[1]]
     assert state.missing
     assert half.name in state.missing
     half.unlink()
     found = find_lost(project.lake)
-    (state,) = [one for one in found if "__state_" in one.table[1]]
+    (state,) = [table for table in found if "__state_" in table.table[1]]
     assert state.metadata
     assert state.missing
     assert Path(head.manifest_list).name in state.missing
-    for one in found:
-        register(project.lake, one)
+    for table in found:
+        register(project.lake, table)
     check_again(project, opened())
 
 

@@ -54,7 +54,7 @@ def check_of(project: Project, batch: str, check: str) -> CheckResult:
     assert latest is not None
     gate = project.lake.get(lake_keys.attempt(dataset, batch, latest.attempt, "gate"), GateResult)
     assert gate is not None
-    [found] = [one for one in gate.checks if one.id.partition("(")[0] == check]
+    [found] = [result for result in gate.checks if result.id.partition("(")[0] == check]
     return found
 
 

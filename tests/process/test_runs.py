@@ -39,8 +39,8 @@ def published(project: Project) -> list[str]:
 def test_one_batch_run_twice_at_once_is_published_once(project: Project) -> None:
     project.put("things/0.jsonl", [thing(0, "a", 1), thing(1, "b", 2), thing(2, "a", 1)])
     both = [project.start("run", "things"), project.start("run", "things")]
-    ends = [project.finish(one) for one in both]
-    assert [one.code for one in ends] == [0, 0], ends
+    ends = [project.finish(process) for process in both]
+    assert [end.code for end in ends] == [0, 0], ends
     assert rows(project) == {"a": 1, "b": 2}
     [batch] = published(project)
     assert [row["offset"] for row in verdicts_of(project.lake, project.dataset(), batch)[0]] == [0, 1, 2]
@@ -51,14 +51,14 @@ def test_two_batches_with_the_same_new_keys_at_once_give_what_one_after_the_othe
     project.put("one/0.jsonl", [thing(0, "x", 1), thing(1, "y", 2), thing(2, "z", 3, ts=5)])
     project.put("two/0.jsonl", [thing(10, "y", 20, ts=7), thing(11, "z", 30), thing(12, "w", 40)])
     both = [project.start("run", "things", "--export", f"exports/{name}") for name in ("one", "two")]
-    ends = [project.finish(one) for one in both]
-    assert [one.code for one in ends] == [0, 0], ends
+    ends = [project.finish(process) for process in both]
+    assert [end.code for end in ends] == [0, 0], ends
     assert rows(project) == {"x": 1, "y": 20, "z": 3, "w": 40}
     first, second = published(project)
     assert first != second
     verdicts = [row for batch in (first, second) for row in verdicts_of(project.lake, project.dataset(), batch)[0]]
     assert sorted(row["offset"] for row in verdicts) == [0, 1, 2, 10, 11, 12]
-    # Whoever was second met the other's keys: its two are conflicts, and the table still has one row a key.
+    # The second process met the keys of the first: its two are conflicts, and the table still has one row a key.
     assert sorted(row["verdict"] for row in verdicts) == ["applied"] * 4 + ["conflict"] * 2
 
 
@@ -70,20 +70,20 @@ def test_three_processes_on_equal_and_overlapping_batches_at_once_end_as_one_aft
     project.put("one/0.jsonl", lines[:8])
     project.put("two/0.jsonl", lines[4:])
     all_three = [project.start("run", "things", "--export", f"exports/{name}") for name in ("one", "two", "one")]
-    ends = [project.finish(one) for one in all_three]
-    assert [one.code for one in ends] == [0, 0, 0], ends
+    ends = [project.finish(process) for process in all_three]
+    assert [end.code for end in ends] == [0, 0, 0], ends
     smallest: dict[str, tuple[int, int]] = {}
     for offset, id_, _, at in log:
         smallest[id_] = min(smallest.get(id_, (at, offset)), (at, offset))
     assert rows(project) == {id_: offset for id_, (_, offset) in smallest.items()}
     batches = published(project)
     assert len(batches) == len(set(batches)) == 2, "each is in the chain once"
-    offsets = [[row["offset"] for row in verdicts_of(project.lake, project.dataset(), one)[0]] for one in batches]
+    offsets = [[row["offset"] for row in verdicts_of(project.lake, project.dataset(), batch)[0]] for batch in batches]
     assert sorted(offsets) == [list(range(8)), list(range(4, 12))], "no verdict twice"
     [newest, _] = records_of(project.lake, project.dataset())
     assert newest.coverage.partitions["c/things/1/0"].present == [(0, 12)]
     table = StateTable(project.lake, project.dataset())
-    assert (table.branches(), table.main.record) == ({}, newest.name), "nobody left a branch"
+    assert (table.branches(), table.main.record) == ({}, newest.name), "no branch is left"
 
 
 # Exit codes
@@ -180,8 +180,8 @@ def test_landed_bytes_that_are_others_are_folded_into_nothing(project: Project, 
     project.put("things/0.jsonl", [thing(0, "a", 1)])
     dataset, lake, here = project.dataset(), project.lake, InSession(project.lake, session)
     batch = plan_batch(lake, dataset).batch
-    [one] = land_batch(lake, dataset, batch).objects
-    landed = Path(lake.where(one.key))
+    [object_] = land_batch(lake, dataset, batch).objects
+    landed = Path(lake.where(object_.key))
     kept = landed.read_bytes()
     landed.write_bytes(kept.replace(b'\\"n\\": 1', b'\\"n\\": 2'))
     assert landed.read_bytes() != kept
@@ -203,7 +203,7 @@ def test_a_hole_ends_with_4_and_a_red_gate_with_3_and_readers_see_nothing_of_it(
     before = project.onefold("show", "things", "--json").json
     hole = project.onefold("run", "things", "--export", "exports/hole", "--json")
     assert hole.code == 4, hole
-    assert [one["state"] for one in hole.json] == ["red"]
+    assert [row["state"] for row in hole.json] == ["red"]
     assert "no unexplained offset: found 2 (first: things, partition 0: [11, 13))" in " ".join(hole.err.split())
     red = project.onefold("run", "things", "--export", "exports/red")
     assert red.code == 3, red
@@ -258,8 +258,8 @@ def test_explain_tells_every_record_of_a_key_in_order(project: Project, session:
     project.put("things/1.jsonl", [thing(10, "a", 1), thing(11, "a", 5, ts=1)])
     project.run(session)
     done = project.onefold("explain", "things", "--key", '{"id": "a"}', "--json")
-    told = [(row["offset"], row["verdict"], row["reason"], row["scope"], row["won"]) for row in done.json]
-    assert told == [
+    explained = [(row["offset"], row["verdict"], row["reason"], row["scope"], row["won"]) for row in done.json]
+    assert explained == [
         (11, "conflict", "same_identity", "stored", True),
         (0, "applied", "insert", "in_batch", False),
         (1, "duplicate", "message_id", "in_batch", False),

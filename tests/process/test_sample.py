@@ -60,7 +60,7 @@ def test_companions_come_along(project: Project) -> None:
         os.utime(project.home / "exports/things" / name, (0, 0))
     dataset = type(project.dataset()).model_validate(connect)
     plan = ExportSource(project.lake, dataset).newest(1)
-    assert sorted(one.name for one in plan.objects) == ["t+0+0.headers.json", "t+0+0.json", "t+0+0.keys.json"]
+    assert sorted(object_.name for object_ in plan.objects) == ["t+0+0.headers.json", "t+0+0.json", "t+0+0.keys.json"]
 
 
 def test_an_empty_place_is_named(project: Project, session: SparkSession) -> None:

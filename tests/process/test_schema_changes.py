@@ -44,9 +44,9 @@ def test_every_command_goes_on_with_the_new_fields_and_a_narrower_file_is_refuse
     then = project.onefold("show", "things", "--at", first, "--json").json
     assert sorted(then, key=lambda row: str(row["id"])) == rows[:2]
     found = project.onefold("changes", "things", "--since", first, "--json").json
-    assert [(one["change"], one["row"]) for one in found["rows"]] == [("inserted", rows[2])]
-    told = project.onefold("explain", "things", "--key", '{"id": "a"}', "--json").json
-    assert [(one["verdict"], one["row"]["cost"]) for one in told] == [("applied", "1.50"), ("duplicate", "1.50")]
+    assert [(row["change"], row["row"]) for row in found["rows"]] == [("inserted", rows[2])]
+    explained = project.onefold("explain", "things", "--key", '{"id": "a"}', "--json").json
+    assert [(row["verdict"], row["row"]["cost"]) for row in explained] == [("applied", "1.50"), ("duplicate", "1.50")]
     [refused] = project.onefold("quarantine", "things", "--json").json
     assert (refused["offset"], refused["reason"]) == (3, "wrong_type")
     proved = project.onefold("prove", "things")

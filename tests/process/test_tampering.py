@@ -185,6 +185,6 @@ def test_a_foreign_commit_stops_everything(begun: Project, session: SparkSession
     assert raised.value.exit_code == 3
     with pytest.raises(ForeignCommitError):
         begun.run(session)
-    with pytest.raises(ForeignCommitError):  # nobody can waive it
+    with pytest.raises(ForeignCommitError):  # it cannot be waived
         decide.release(lake, dataset, upserted.batch, [], "me", "please")
     assert main_of(begun) == main

@@ -93,9 +93,9 @@ def test_L1_of_every_log_of_three_records_the_rows_are_the_same_in_every_order_a
     ]
     versions = {version for versions in VERSIONS for version in versions} if made.apply.version else {None}
     lost = frozenset(("k", version, content) for version in versions for content in (WRONG, WORSE))
-    tables = fold(plain, given_arrivals, made, lost=dict.fromkeys((one.name for one in given_arrivals), lost))
+    tables = fold(plain, given_arrivals, made, lost=dict.fromkeys((arrival.name for arrival in given_arrivals), lost))
     assert len(given_arrivals) > 1000
-    check_rows(given_arrivals, tables, made, dict.fromkeys((one.name for one in given_arrivals), lost))
+    check_rows(given_arrivals, tables, made, dict.fromkeys((arrival.name for arrival in given_arrivals), lost))
     again = []
     for arrival, table in zip(given_arrivals, tables, strict=True):
         conflicts = [row for judged in table.judged for row in judged if row[C.VERDICT] == "conflict"]
@@ -123,7 +123,7 @@ def test_L1_of_odd_logs_the_rows_are_a_function_of_the_records_and_the_decisions
     found, lost = list[Arrival](), dict[str, Lost]()
     for number, (numbers, seed) in enumerate(drawings[-1]):
         log = log_of(numbers, made)
-        contents = sorted({(one.key, one.version, one.content) for one in log if one.usable}, key=str)
+        contents = sorted({(record.key, record.version, record.content) for record in log if record.usable}, key=str)
         beaten = frozenset(random.Random(seed).sample(contents, (len(contents) + 1) // 2))
         for arrival in arrivals(str(number), log, seed):
             found.append(arrival)
@@ -151,11 +151,11 @@ def check_rows(given_arrivals: list[Arrival], tables: list[Table], made: Dataset
 def expected_rows(records: list[Decoded], rules: oracle.Rules, made: Dataset) -> list[tuple[Any, ...]]:
     if made.apply.HOLDS:
         heads, held = oracle.chain(records, rules)
-        rows = [(one, oracle.state(one)) for one in heads.values()] + [(one, "held") for one in held.values()]
+        rows = [(head, oracle.state(head)) for head in heads.values()] + [(record, "held") for record in held.values()]
     else:
         entry = made.apply.mode == "increment"
-        rows = [(one, "entry" if entry else oracle.state(one)) for one in oracle.rows(records, rules).values()]
-    return sorted((one.position, one.whole, state) for one, state in rows)
+        rows = [(row, "entry" if entry else oracle.state(row)) for row in oracle.rows(records, rules).values()]
+    return sorted((row.position, row.whole, state) for row, state in rows)
 
 
 def content_of(row: Row) -> str:

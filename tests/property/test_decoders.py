@@ -71,9 +71,9 @@ def test_both_take_the_same_records_and_read_the_same(
         for n in range(CASES)
     ]
     rows = envelope(spark, records).repartition(2)
-    read = [_seen(identify(one(rows, made), made), made) for one in (decode, decode_again)]
-    for n, (one, other) in enumerate(zip(*read, strict=True)):
-        assert one == other, (records[n]["_value_bytes"], records[n]["_key_bytes"], records[n]["_headers"])
+    read = [_seen(identify(decoder(rows, made), made), made) for decoder in (decode, decode_again)]
+    for n, (first, other) in enumerate(zip(*read, strict=True)):
+        assert first == other, (records[n]["_value_bytes"], records[n]["_key_bytes"], records[n]["_headers"])
     taken = sum(row["taken"] for row in read[0])
     assert CASES / 40 < taken < CASES * 0.95, "of each kind there are some"
 

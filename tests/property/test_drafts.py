@@ -27,13 +27,15 @@ NUMBERS = ("1e3", "1.0", "0E-8", "1E+3", "1.5e2", "12345678901234567890", "1e-7"
 def numbers_as_written(draw: Random, records: list[Record]) -> list[Record]:
     """The same log with more ways to write numbers and times in a field."""
     made = []
-    for one in records:
-        value = one.value
+    for record in records:
+        value = record.value
         if value is not None and value.endswith(b"}") and value != b"{}":
             at = json.dumps(draw.choice(TIMES[:2] if draw.random() < 0.9 else TIMES))
             text = b', "written": %s, "written at": %s}' % (draw.choice(NUMBERS).encode(), at.encode())
             value = value[:-1] + text
-        made.append(Record(one.topic, one.partition, one.offset, one.timestamp, one.key, value, one.headers))
+        made.append(
+            Record(record.topic, record.partition, record.offset, record.timestamp, record.key, value, record.headers)
+        )
     return made
 
 

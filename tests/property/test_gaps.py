@@ -27,7 +27,9 @@ Drawn = tuple[list[Arrival], dict[tuple[str, int], Gap]]
 def with_gaps(number: int, log: tuple[Decoded, ...], seed: int) -> Drawn:
     """Every way in which a log may arrive, with the same gaps accepted at any places between its batches."""
     rng = random.Random(seed)
-    log = tuple(replace(one, version=one.version * 2 - rng.randrange(2)) for one in log if one.version is not None)
+    log = tuple(
+        replace(record, version=record.version * 2 - rng.randrange(2)) for record in log if record.version is not None
+    )
     wanted = [(rng.choice("kkl"), rng.randrange(2, 7)) for _ in range(rng.randint(1, 2))]
     found: list[Arrival] = []
     gaps: dict[tuple[str, int], Gap] = {}
@@ -59,14 +61,16 @@ def drawn(chained: Dataset) -> Drawn:
 
     draw()
     made = [with_gaps(n, log_of(numbers, chained), seed) for n, (numbers, seed) in enumerate(drawings[-1])]
-    return [one for found, _ in made for one in found], {at: gap for _, gaps in made for at, gap in gaps.items()}
+    return [arrival for found, _ in made for arrival in found], {
+        at: gap for _, gaps in made for at, gap in gaps.items()
+    }
 
 
 @pytest.fixture(scope="module")
 def tables(plain: SparkSession, chained: Dataset, drawn: Drawn) -> list[tuple[Arrival, Table, set[Gap]]]:
     found, gaps = drawn
     tables = fold(plain, found, chained, gaps)
-    accepted = [{gap for (name, _), gap in gaps.items() if name == one.name} for one in found]
+    accepted = [{gap for (name, _), gap in gaps.items() if name == arrival.name} for arrival in found]
     return list(zip(found, tables, accepted, strict=True))
 
 
@@ -78,16 +82,16 @@ def test_L1_rows_are_a_function_of_the_records_and_the_accepted_gaps(
         records = table.published(arrival)
         heads, held = oracle.chain(records, rules_of(chained), accepted=gaps)
         moved += heads != oracle.chain(records, rules_of(chained))[0]
-        states = {one: "deleted" if one.deleted else "live" for one in heads.values()} | dict.fromkeys(
+        states = {head: "deleted" if head.deleted else "live" for head in heads.values()} | dict.fromkeys(
             held.values(), "held"
         )
-        expected = {(key_of(arrival.name, one), one.version): (one.order, state) for one, state in states.items()}
+        expected = {(key_of(arrival.name, head), head.version): (head.order, state) for head, state in states.items()}
         found: Any = {place: (order_of(row), row[S.STATE]) for place, row in table.rows.items()}
         if expected != found:
             wrong.append((arrival, gaps, expected, found))
     assert moved > 20, "the drawings hold gaps that matter"
     if wrong:
-        arrival, gaps, expected, found = min(wrong, key=lambda one: len(repr(one[0])))
+        arrival, gaps, expected, found = min(wrong, key=lambda case: len(repr(case[0])))
         pytest.fail(f"{len(wrong)} wrong; the smallest:\n{arrival}\n{gaps}\nexpected {expected}\nfound    {found}")
 
 
@@ -97,9 +101,9 @@ def test_L2_a_gap_gives_verdicts_to_those_alone_whom_it_wakes(tables: list[tuple
         for batch, judged in zip(arrival.batches, table.judged, strict=True):
             if not batch:
                 assert all(row[C.SURVIVOR] is None for row in judged), arrival
-                told = [row for row in judged if row[C.VERDICT]]
-                assert {row[C.VERDICT] for row in told} <= {"applied"}, arrival
-                woken += len(told)
+                decided = [row for row in judged if row[C.VERDICT]]
+                assert {row[C.VERDICT] for row in decided} <= {"applied"}, arrival
+                woken += len(decided)
     assert woken > 20
 
 

@@ -49,16 +49,16 @@ def test_L4_it_is_right_or_red(spark: SparkSession, dataset: Callable[..., Datas
     made = dataset(key={"format": "json"}, value={"fields": {"v": "string?"}}, apply=apply)
     arrivals = [arrival(draw, f"a{number}") for number in range(ARRIVALS)]
     moved = 0
-    for one, table in zip(arrivals, fold(spark, arrivals, made), strict=True):
+    for arrival_, table in zip(arrivals, fold(spark, arrivals, made), strict=True):
         places = defaultdict(set)
-        for record in one.log:
+        for record in arrival_.log:
             places[record.key].add(record.position[3])
-        newest = {record.key: record for record in sorted(table.published(one), key=lambda record: record.version)}
+        newest = {record.key: record for record in sorted(table.published(arrival_), key=lambda record: record.version)}
         moves = {key for key, of in places.items() if len(of) > 1}
         reasons = {row[C.REASON] for judged in table.judged for row in judged if row[C.VERDICT] == "conflict"}
-        assert reasons == ({"incomparable_version"} if moves else set()), one
+        assert reasons == ({"incomparable_version"} if moves else set()), arrival_
         rows = {key.decode().rpartition("|")[2]: row for key, row in table.rows.items()}
         for key in newest.keys() - moves:
-            assert (rows[key][CONTENT], rows[key][C.DELETED]) == (newest[key].content, newest[key].deleted), one
+            assert (rows[key][CONTENT], rows[key][C.DELETED]) == (newest[key].content, newest[key].deleted), arrival_
         moved += bool(moves)
     assert 0 < moved < ARRIVALS

@@ -1083,7 +1083,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "a rebuild that has begun is not ended": Fault(
         "before_swap", "begin_rebuild", "A rebuild that has begun leaves nothing to do.",
-        "tests/process/test_rebuild.py::test_L1_a_file_that_goes_back_is_folded_anew_and_what_was_decided_meanwhile_holds",
+        "tests/process/test_rebuild.py::test_L1_a_file_that_goes_back_is_folded_again_and_what_was_decided_meanwhile_holds",
         _begin_no_rebuild_twice,
     ),
     "a rebuild folds nothing more": Fault(
