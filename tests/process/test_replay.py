@@ -55,12 +55,7 @@ def test_killed_it_is_pressed_again_and_pressed_once_more_it_does_nothing(
     )  # fmt: skip
     assert "1 stay in quarantine: this code has rejected them again already" in again.err
     assert len(records_of(project.lake, project.dataset("accounts"))) == 2
-    [decision] = project.onefold("decisions", "accounts", "--json").json
-    assert (decision["decision"], decision["by"], decision["reason"], decision["state"]) == (
-        "replay",
-        "mia",
-        "decoder 2",
-        "published",
-    )
+    [row] = project.onefold("decisions", "accounts", "--json").json
+    assert (row["decision"], row["by"], row["reason"], row["state"]) == ("replay", "mia", "decoder 2", "published")
     [left] = project.onefold("quarantine", "accounts", "--json").json
     assert (left["batch"], left["offset"]) == (first["batch"], 2)

@@ -148,8 +148,8 @@ def test_objects_of_other_schemas_stand_side_by_side(
     L.put(folder, "t+2+0000000000.avro", L.avro({"type": "record", "name": "Entry", "fields": fields}, values))
     L.put(folder, "t+3+0000000000.parquet", L.parquet(pa.table({"id": [7], "credit": ["1.00"]})))
     found = read(session, lake, L.dataset_of(dataset, "connect"), folder)
-    values = [(row["id"], row["credit"] and str(row["credit"]), row["at"], row[REJECTED]) for row in found]
-    assert values == [
+    decoded = [(row["id"], row["credit"] and str(row["credit"]), row["at"], row[REJECTED]) for row in found]
+    assert decoded == [
         ("a0", "0.10", FIRST[0].instant, None),
         ("x", "1.50", None, None),
         (

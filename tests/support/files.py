@@ -1,4 +1,4 @@
-"""Files of tables, taken away for a while: to open one of them fails."""
+"""Files of tables, taken away for a while: opening one of them fails."""
 
 from __future__ import annotations
 
