@@ -189,7 +189,7 @@ def test_housekeeping_clears_finished_attempts_keeps_the_rows_and_names_what_wai
     probe: Any, project: Project, red: str
 ) -> None:
     second = run_red(project, "2", [thing(2, "b", 2), thing(3, "b", 2)])
-    before, stood = scratch(project), rows(project)
+    before, rows_before = scratch(project), rows(project)
 
     found = probe("run", "onefold_housekeeping", '{"attempts": "0s"}', **home_of(project), **SPARK_HERE)
 
@@ -203,7 +203,7 @@ def test_housekeeping_clears_finished_attempts_keeps_the_rows_and_names_what_wai
     assert done["rows_proved"] == 1
     assert done["tables"]
     assert scratch(project) == [name for name in before if name not in done["tables"]]
-    assert rows(project) == stood == [("a", 1)]
+    assert rows(project) == rows_before == [("a", 1)]
     assert red not in found["xcoms"]["things.stuck"]
 
 

@@ -53,7 +53,7 @@ def view(view_id: str) -> dict[str, Any]:
 
 
 def days(first: datetime) -> list[tuple[datetime, dict[str, Any]]]:
-    """Ten ids a day, some of them twice; two of a day come again on the next, and one has another page."""
+    """Ten ids a day, some of them twice; two of a day are sent again on the next, and one has another page."""
     found: list[tuple[datetime, dict[str, Any]]] = []
     for day in range(DAYS):
         at = first + day * DAY + timedelta(hours=9)

@@ -426,15 +426,15 @@ def test_the_groups_offsets_are_committed_once_the_manifest_exists(
     t = topics()
     t.send([0.1, 0.2])
     plan = t.plan()
-    stood, commit = [], Cluster.commit_upwards
+    existed, commit = [], Cluster.commit_upwards
 
     def look_first(self: Cluster, group: str, ends: dict[tuple[str, int], int]) -> None:
-        stood.append(t.lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest) is not None)
+        existed.append(t.lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest) is not None)
         commit(self, group, ends)
 
     monkeypatch.setattr(Cluster, "commit_upwards", look_first)
     t.land(plan)
-    assert (stood, committed(t)) == ([True], 2)
+    assert (existed, committed(t)) == ([True], 2)
 
 
 def test_a_topic_deleted_once_the_manifest_exists_fails_nothing(

@@ -141,7 +141,7 @@ def log(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Log:
 @pytest.mark.nightly
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_L1_an_executor_lost_in_each_step_changes_no_row_and_no_verdict(log: Log, tmp_path: Path, how: str) -> None:
-    """One that stood still goes on with its tasks behind the copies that speculation has made of them."""
+    """A frozen executor goes on with its tasks behind the copies that speculation has made of them."""
     ran, sent = log.lakes[how], log.sent[0]
 
     lose(how, ran, ran.batches[:1], tmp_path)
@@ -222,4 +222,4 @@ def lose(how: str, ran: Planned, batches: list[str], folder: Path) -> None:
     else:
         assert [step for step in steps if step["lost"] is None] == []
         met = {(end["Task Info"]["Speculative"], end["Task End Reason"]["Reason"]) for end in ends}
-        assert {(True, "Success"), (False, "TaskKilled")} <= met, "a copy was faster than a task that stood still"
+        assert {(True, "Success"), (False, "TaskKilled")} <= met, "a copy was faster than a frozen task"

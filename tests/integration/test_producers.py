@@ -213,7 +213,7 @@ def test_a_batch_whose_acknowledgement_is_lost_is_written_again_without_idempote
     } == {offset: offset + 2 * BATCH for offset in range(BATCH)}
 
 
-def test_what_is_in_flight_with_it_comes_again_as_well_and_breaks_the_order(tried: Tried, result: Result) -> None:
+def test_what_is_in_flight_with_it_is_written_again_as_well_and_breaks_the_order(tried: Tried, result: Result) -> None:
     copies = tried.copies("in-flight")
     assert tried.faults["lost_with_many_in_flight"] == 1
     assert len(copies) >= BATCH
@@ -307,7 +307,7 @@ def test_what_a_zombie_had_open_is_aborted_and_its_successor_begins_an_epoch_at_
 def test_a_coordinator_that_is_killed_at_the_end_commits_or_aborts_all_of_it(
     tried: Tried, result: Result, name: str
 ) -> None:
-    """What stood in its log when it died decides; a transaction that was open still is ended by who comes next."""
+    """The state in its log when it died decides; a transaction that was open still is ended by who comes next."""
     transaction, (commits, answered, survives) = tried.killed[name], KILLED[name]
     applied = result.offsets(name, "applied")
     assert applied == set(tried.committed[name])

@@ -93,7 +93,7 @@ def published_batches(project: Project) -> list[str]:
 
 
 def rows(project: Project) -> dict[str, int]:
-    """What readers see; an id that stood twice would show."""
+    """What readers see; a duplicate id would show."""
     found = rows_of(project.lake, project.dataset()) if find_state(project.lake, project.dataset()) else []
     assert len({row["id"] for row in found}) == len(found)
     return {row["id"]: row["n"] for row in found}

@@ -260,7 +260,7 @@ def test_what_was_decided_before_counts_for_nothing_behind_a_discard(strict: Pro
     decide.release(lake, dataset, batch, [RATE], "mia", "a known retry")
     decide.discard(lake, dataset, batch, "noa", "no")
     [again] = strict.run(session)
-    assert again.red, "it is red as before: the release is over"
+    assert again.red, "it is red as before: the release has ended"
     assert decide.discard(lake, dataset, batch, "noa", "no").number == 3  # type: ignore[union-attr]
 
 
@@ -327,7 +327,7 @@ def test_skipped_it_is_covered_and_no_row_changes(strict: Project, session: Spar
     assert carry_out(strict, session, batch).published.already  # type: ignore[union-attr]
     assert main_of(strict) == main
 
-    # What overlaps is covered; what stood in its shadow is not: c is new at offset 7, though 2 would have been first.
+    # What overlaps is covered; what it had hidden is not: c is new at offset 7, though 2 would have been first.
     overlap = strict.put("again/1.jsonl", [*lines[:2], line(4, "no json"), thing(7, "c", 7), thing(8, "e", 8)])
     [later] = strict.run(session, export=overlap)
     assert later.published
@@ -441,7 +441,7 @@ def test_a_rebuild_obeys_a_release_only_with_its_values(strict: Project, session
 
 
 @pytest.mark.nightly(reason="a batch is skipped by day")
-def test_a_batch_that_cannot_be_read_stops_no_other_and_is_let_go_unread_by_a_skip(
+def test_a_batch_that_cannot_be_read_stops_no_other_and_is_dropped_unread_by_a_skip(
     strict: Project, session: SparkSession
 ) -> None:
     lake, dataset = strict.lake, strict.dataset()

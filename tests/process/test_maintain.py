@@ -1,4 +1,4 @@
-"""Maintenance clears away what is over and keeps what anyone may still need; rows and chain stay as they are."""
+"""Maintenance clears away what has ended and keeps what may still be needed; rows and chain stay as they are."""
 
 from __future__ import annotations
 

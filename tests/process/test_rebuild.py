@@ -181,7 +181,9 @@ def test_a_change_that_is_taken_back_behind_the_swap_leads_readers_back(
 
 
 @pytest.mark.nightly(reason="tests/unit/test_generation.py says which generation is published")
-def test_what_was_folded_and_is_gone_again_is_not_led_to(two_batches: Project, session: SparkSession) -> None:
+def test_readers_are_not_switched_to_a_table_that_was_folded_and_is_gone(
+    two_batches: Project, session: SparkSession
+) -> None:
     project = two_batches
     before = view(session)
     project.write_dataset("things", WIDER)
@@ -235,9 +237,7 @@ def tidied(project: Project, session: SparkSession, keep: Keep) -> list[str]:
 # Rollback
 
 
-def test_a_rollback_leads_back_with_its_coverage_and_what_it_undid_waits(
-    two_batches: Project, session: SparkSession
-) -> None:
+def test_a_rollback_restores_its_coverage_and_what_it_undid_waits(two_batches: Project, session: SparkSession) -> None:
     project, dataset = two_batches, two_batches.dataset()
     newest, first = (record.batch for record in records_of(project.lake, dataset))
     seen = roll_back(project.lake, dataset, first, "me", "to look", dry_run=True)

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(1200)]
 
 
 def rows(project: Project) -> dict[str, int]:
-    """What readers see, by id; an id that stood twice would show."""
+    """What readers see, by id; a duplicate id would show."""
     found = rows_of(project.lake, project.dataset())
     assert len({row["id"] for row in found}) == len(found)
     return {row["id"]: row["n"] for row in found}

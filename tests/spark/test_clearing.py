@@ -1,4 +1,4 @@
-"""A step of a batch that is over, run again alone, as Airflow does with a task that is cleared."""
+"""A step of a batch that has ended, run again alone, as Airflow does with a task that is cleared."""
 
 from __future__ import annotations
 

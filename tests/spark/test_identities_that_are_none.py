@@ -217,7 +217,7 @@ def test_an_identity_that_repeats_after_more_than_a_day_warns_within_a_batch_and
 
 
 @pytest.mark.nightly(reason="test_situations has versions that begin again by day")
-def test_versions_that_come_again_are_no_identities_that_do(fold: Fold, lake: Lake, dataset: MakeDataset) -> None:
+def test_repeated_versions_are_no_repeated_identities(fold: Fold, lake: Lake, dataset: MakeDataset) -> None:
     """A key's version that is loaded again is `key_version`; its message id that is sent again is one."""
     upsert = {"mode": "upsert", "key": ["id"], "version": {"from": "long(header.v)"}}
     made = dataset(identity={"message_id": "header.m"}, apply=upsert, quality=LOOSE)

@@ -177,16 +177,18 @@ def test_L5_every_state_that_main_had_is_whole_and_the_last_of_them_outlive_an_e
     for number in range(3):  # each has an earlier record of the one message, which takes the entry's place
         run(session, lake, stock, export(tmp_path / str(number), [moved(10 - number, "a", "m1", 5 + number)]))
     name, table = state_table(stock), StateTable(lake, stock)
-    led_to = [row.snapshot_id for row in session.table(f"{name}.history").orderBy("made_current_at").collect()]
+    main_snapshots = [row.snapshot_id for row in session.table(f"{name}.history").orderBy("made_current_at").collect()]
     seen = []
-    for snapshot in led_to[-3:]:
+    for snapshot in main_snapshots[-3:]:
         rows = session.read.option("versionAsOf", str(snapshot)).table(name).orderBy("_state").collect()
         seen.append([(row._state, row.delta, row.stock) for row in rows])
     assert seen == [[("entry", 5 + number, None), ("live", None, 5 + number)] for number in range(3)]
-    assert session.table(f"{name}.snapshots").count() == len(led_to) + 2, "what the second and the third took out"
+    assert session.table(f"{name}.snapshots").count() == len(main_snapshots) + 2, (
+        "what the second and the third took out"
+    )
     assert [table.reach(states) for states in (1, 2, 3)] == [1, 3, 5]
     expire(session, ".".join(table.identifier), datetime.now(UTC), table.reach(2))
-    assert [table.table.refresh().snapshot_by_id(snapshot) is not None for snapshot in led_to[-3:]] == [
+    assert [table.table.refresh().snapshot_by_id(snapshot) is not None for snapshot in main_snapshots[-3:]] == [
         False,
         True,
         True,

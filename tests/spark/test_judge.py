@@ -171,8 +171,8 @@ def test_who_lost_to_its_own_version_answers_to_the_row_that_beats_both(
     if chained:  # the base's rows are held, or heads: it does not matter
         made = dataset(**CHAINS[f"contiguous, tie {tie}"])
         rows = judge_batch(_identified(spark, batch, made, ()), made, within=(CASE,))
-        stood = state(spark, [_row(record) | {S.STATE: "held", C.PRODUCER: None} for record in base], made)
-        outcome = _judged(rows, stood, made)
+        base_rows = state(spark, [_row(record) | {S.STATE: "held", C.PRODUCER: None} for record in base], made)
+        outcome = _judged(rows, base_rows, made)
     else:
         outcome = found(spark, base, batch, upsert(dataset, tie))
     assert sorted(outcome, key=str) == sorted(wanted(table), key=str)
@@ -254,9 +254,9 @@ def test_another_content_at_a_covered_position_is_a_conflict_and_changes_nothing
     table: list[Expected] = [
         (record, "conflict", "inconsistent_position", "stored", record.position[-1], False, None) for record in log
     ]
-    stood = state(spark, [_row(record) | {C.PRODUCER: None} for record in base], made)
+    base_rows = state(spark, [_row(record) | {C.PRODUCER: None} for record in base], made)
     rows = judge_batch(_identified(spark, log, made, (3, 10, 60, 61)), made, within=(CASE,))
-    assert _judged(rows.withColumn(U.DIFFERS, F.lit(True)), stood, made) == wanted(table)
+    assert _judged(rows.withColumn(U.DIFFERS, F.lit(True)), base_rows, made) == wanted(table)
 
 
 def test_a_content_that_was_beaten_at_its_position_names_the_winner_in_every_look_up(
@@ -267,8 +267,8 @@ def test_a_content_that_was_beaten_at_its_position_names_the_winner_in_every_loo
     batch = [rec(60, "x", "a", version=1), rec(60, "y", "b", version=2), rec(61, "y", "a", version=2)]
     for made in (append(dataset), upsert(dataset), dataset(**CHAINS["contiguous, tie conflict"])):
         rows = judge_batch(fold_positions(_identified(spark, batch, made, (60,))), made, within=(CASE,))
-        stood = state(spark, [_row(record) | {C.PRODUCER: None} for record in base], made)
-        outcome = _judged(rows, stood, made)
+        base_rows = state(spark, [_row(record) | {C.PRODUCER: None} for record in base], made)
+        outcome = _judged(rows, base_rows, made)
         beaten: list[Expected] = [(batch[1], "conflict", "inconsistent_position", "in_batch", 60, False, None)]
         assert [row for row in outcome if row[:2] == (60, "y")] == wanted(beaten), made.apply
 

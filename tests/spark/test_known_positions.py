@@ -1,4 +1,4 @@
-"""Positions that come again: a copy counts once whatever tool made it, and a topic that was created again is red."""
+"""Positions received again: a copy counts once whatever tool made it, and a topic that was created again is red."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """L1 through the real thing: orders, splits, overlaps and repetitions of batches, folded into Iceberg tables.
 
 Every case folds one log in its own way; the rows that `show` prints must be the oracle's, which knows no
-batches, and a batch that comes again changes nothing.
+batches, and a batch that is received again changes nothing.
 """
 
 from __future__ import annotations

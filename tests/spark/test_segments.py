@@ -220,7 +220,7 @@ def sent(offset: int, message: str, *, epoch: int, sequence: int) -> bytes:
 def test_the_log_distinguishes_a_broker_that_forgot_its_producer_from_a_producer_that_restarted(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
-    """The same id, epoch and sequence at two offsets; and a message that comes again under the next epoch."""
+    """The same id, epoch and sequence at two offsets; and a message that is sent again under the next epoch."""
     mine = things(dataset, identity={"message_id": "header.m", "business_key": ["id"]})
     first = [sent(0, "a", epoch=0, sequence=0), sent(1, "b", epoch=0, sequence=1)]
     first += [sent(2, "a", epoch=0, sequence=0), sent(3, "b", epoch=1, sequence=0)]

@@ -163,7 +163,7 @@ def log_of(numbers: list[int], dataset: Dataset) -> tuple[Decoded, ...]:
 
 
 def arrivals(name: str, log: tuple[Decoded, ...], seed: int) -> list[Arrival]:
-    """One log in one batch, doubled, split with overlaps in two orders, and with a batch that comes again."""
+    """One log in one batch, doubled, split with overlaps in two orders, and with a batch that is received again."""
     rng = random.Random(seed)
     split = _split(log, rng)
     ways = {

@@ -237,7 +237,7 @@ def lost_to_an_idempotent_one(line: Line) -> Sender:
 
 
 def lost_to_one_that_waits(line: Line) -> Sender:
-    """Without idempotence, one request in flight: exactly the batch whose answer is lost comes again."""
+    """Without idempotence, one request in flight: exactly the batch whose answer is lost is written again."""
     sender = line.sender(line.topic("waiting"), enable_idempotence=False, max_in_flight_requests_per_connection=1)
     line.proxy.lose(2)
     sender.send(ids("waiting", 20))

@@ -185,7 +185,7 @@ def test_sessions_that_are_not_remembered_are_counted() -> None:
     assert highest_after(None, before) == (before, 0)
 
 
-def test_what_begins_behind_and_below_the_highest_came_again() -> None:
+def test_what_begins_behind_and_below_the_highest_was_received_again() -> None:
     before = [known(9, 9)]
     stale = session(20, 6, 12)  # the broker took 6 to 9 again, from a snapshot that ended at 5
     assert come_again([stale], before) == [(stale, before[0])]

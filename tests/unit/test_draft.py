@@ -366,7 +366,7 @@ def test_values_that_are_nothing_but_the_key_are_no_upsert(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["version", "rev", "seq", "lsn", "updated_at", "lastModified"])
-def test_keys_that_come_again_with_a_growing_version_make_an_upsert(name: str, tmp_path: Path) -> None:
+def test_keys_that_repeat_with_a_growing_version_make_an_upsert(name: str, tmp_path: Path) -> None:
     def at(number: int) -> Any:
         return f"2026-03-01T00:{number:02}:00Z" if name in ("updated_at", "lastModified") else number
 

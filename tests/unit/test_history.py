@@ -199,7 +199,7 @@ def test_a_page_without_its_numbers_is_listed(lake: Lake) -> None:
     assert (entry.batch, entry.status, entry.page) == ("export_a", "damaged", True)
 
 
-def test_a_page_that_came_after_its_numbers_is_led_to(lake: Lake) -> None:
+def test_a_page_that_came_after_its_numbers_is_linked(lake: Lake) -> None:
     report(lake, "export_a")
     page = lake.storage.read(lake_keys.report("things", "export_a", "html"))
     assert page

@@ -174,7 +174,7 @@ def test_s6_a_report_is_handed_on_in_pieces_and_none_beyond_a_limit_is_read(
     assert "has 33,554,433 bytes" in words(refused.text)
 
 
-def test_a_batch_of_an_interval_with_a_fraction_of_a_second_is_led_to_and_shown(lake: Lake, client: Client) -> None:
+def test_a_batch_of_an_interval_with_a_fraction_of_a_second_is_linked_and_shown(lake: Lake, client: Client) -> None:
     half = timedelta(seconds=0.5)
     batch = f"{Interval(start=NINE + half, end=NINE + HOUR + half).name}_0123456789ab"
     report(lake, "accounts", batch, NINE + HOUR + half)

@@ -108,7 +108,7 @@ def test_a_dataset_file_declares_each_level_but_the_position_and_the_version_of_
     assert set(DECLARED_LEVELS) <= set(type(dataset().identity).model_fields)
 
 
-def test_only_what_is_rejected_is_quarantined_and_it_can_come_again() -> None:
+def test_only_what_is_rejected_is_quarantined_and_it_can_be_received_again() -> None:
     quarantined = [outcome for outcome in OUTCOMES.values() if outcome.quarantined]
     assert {outcome.verdict for outcome in quarantined} == {Verdict.REJECTED}
     assert not any(outcome.covered for outcome in quarantined)

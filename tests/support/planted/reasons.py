@@ -31,7 +31,7 @@ REASONS: dict[tuple[str, str], tuple[str, str]] = {
     ("duplicate", "position"): ("judge_batch", _APPEND),
     ("duplicate", "producer"): (
         "judge_batch",
-        "tests/integration/test_producers.py::test_what_is_in_flight_with_it_comes_again_as_well_and_breaks_the_order",
+        "tests/integration/test_producers.py::test_what_is_in_flight_with_it_is_written_again_as_well_and_breaks_the_order",
     ),
     ("duplicate", "message_id"): ("judge_batch", _APPEND),
     ("duplicate", "business_key"): ("judge_batch", _APPEND),
