@@ -105,7 +105,7 @@ def unpause(services: Services, dataset: str) -> None:
     until(lambda: services.runs(dataset), f"the schedule's run of {dataset}")
 
 
-def asked(services: Services, dataset: str, start: int, end: int, **more: Any) -> dict[str, Any]:
+def describe_backfill(services: Services, dataset: str, start: int, end: int, **more: Any) -> dict[str, Any]:
     """What is asked of Airflow: a backfill of the days `[start, end)`."""
     dates = {"from_date": instant(services, start).isoformat(), "to_date": instant(services, end - 1).isoformat()}
     return {"dag_id": dataset, **dates, **more}
@@ -158,7 +158,7 @@ def at_once(services: Services, dataset: str) -> int:
 
 def test_a_dry_run_says_what_each_interval_would_read_and_a_later_backfill_reads_that(services: Services) -> None:
     unpause(services, "asked")
-    body = asked(services, "asked", 0, 2)
+    body = describe_backfill(services, "asked", 0, 2)
     assert dry(services, body) == [0, 1]
     backfill(services, body | {"dag_run_conf": {"dry_run": True}})
     plans = {}
@@ -194,7 +194,7 @@ def test_backfills_of_missing_failed_and_all_days_run_next_to_the_schedule_in_bo
     assert at_once(services, "orders") >= 2
     assert rows(services, "orders") == rows_of(records(services, [0, DAYS - 1]))
 
-    every = asked(services, "orders", 0, DAYS, run_backwards=True)
+    every = describe_backfill(services, "orders", 0, DAYS, run_backwards=True)
     assert dry(services, every) == [2]
     backfill(services, every)
     assert rows(services, "orders") == rows_of(records(services, [0, 2, DAYS - 1]))
@@ -243,12 +243,12 @@ def test_an_interval_that_was_never_landed_is_red_between_landed_ones_and_nothin
     services: Services,
 ) -> None:
     unpause(services, "lost")
-    backfill(services, asked(services, "lost", 1, 2))
+    backfill(services, describe_backfill(services, "lost", 1, 2))
     landed = rows_of(records(services, [1, DAYS - 1]))
     assert rows(services, "lost") == landed
     delete(services.broker, "backfills-lost", len(records(services, range(DAYS - 1))))
 
-    backfill(services, asked(services, "lost", 0, 3, max_active_runs=1))
+    backfill(services, describe_backfill(services, "lost", 0, 3, max_active_runs=1))
     assert outcomes(services, "lost") == {0: "success", 1: "success", 2: "failed", DAYS - 1: "success"}
     assert set(services.states("lost", run_of(services, "lost", 0)).values()) == {"skipped"}, "nothing is known of it"
     red = run_of(services, "lost", 2)

@@ -1,4 +1,4 @@
-"""A red batch is decided in Airflow: shown, answered by somebody, and carried out for real. Then the lake is tidied."""
+"""A red batch is decided in Airflow: shown, answered by a user, and carried out for real. Then the lake is tidied."""
 
 from __future__ import annotations
 

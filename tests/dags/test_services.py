@@ -193,34 +193,34 @@ def red(services: Services) -> str:
 )
 @pytest.mark.parametrize("user", [USER, "reader"])
 def test_the_report_of_a_red_gate_is_two_clicks_from_its_dag(services: Services, red: str, user: str) -> None:
-    with visitor(services.airflow.api.url) as somebody:
-        somebody.log_in(user, services.airflow.passwords[user])
-        somebody.page.goto(f"{somebody.url}/dags/pages")
-        somebody.page.locator(f"a[href='/dags/pages/runs/{red}']").first.click()
-        somebody.page.get_by_role("link", name="Report", exact=True).click()
-        report = somebody.shown("runs/")
+    with visitor(services.airflow.api.url) as guest:
+        guest.log_in(user, services.airflow.passwords[user])
+        guest.page.goto(f"{guest.url}/dags/pages")
+        guest.page.locator(f"a[href='/dags/pages/runs/{red}']").first.click()
+        guest.page.get_by_role("link", name="Report", exact=True).click()
+        report = guest.find_frame("runs/")
         report.get_by_text("conflicts").first.wait_for()
         assert "onefold release pages" in report.locator("body").inner_text()
-        somebody.take("run-report")
-        assert somebody.hosts == {urlsplit(somebody.url).netloc}, "no other host is asked"
+        guest.take("run-report")
+        assert guest.hosts == {urlsplit(guest.url).netloc}, "no other host is asked"
 
 
 @pytest.mark.nightly(reason="tests/unit/test_quality_pages.py reads the page by day")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_menus_page_shows_every_dataset_and_leads_to_each(services: Services, red: str, scheme: str) -> None:
-    with visitor(services.airflow.api.url, color_scheme=scheme) as somebody:
-        somebody.log_in("reader", services.airflow.passwords["reader"])
-        somebody.page.get_by_role("link", name="Data quality").click()
-        overview = somebody.shown()
+    with visitor(services.airflow.api.url, color_scheme=scheme) as guest:
+        guest.log_in("reader", services.airflow.passwords["reader"])
+        guest.page.get_by_role("link", name="Data quality").click()
+        overview = guest.find_frame()
         overview.get_by_role("link", name="pages", exact=True).wait_for()
         assert overview.get_by_role("link", name="page_views", exact=True).count() == 1
         assert luminance(overview.locator("body")) == (1 if scheme == "light" else 0)
-        somebody.take(f"overview-{scheme}")
+        guest.take(f"overview-{scheme}")
         overview.get_by_role("link", name="pages", exact=True).click()
-        dataset = somebody.shown()
+        dataset = guest.find_frame()
         dataset.get_by_text("web.pages").first.wait_for()
-        somebody.take(f"dataset-{scheme}")
-        ours = [said for said in somebody.complaints if "Content Security Policy" in said or "onefold" in said]
+        guest.take(f"dataset-{scheme}")
+        ours = [said for said in guest.complaints if "Content Security Policy" in said or "onefold" in said]
         assert ours == []
 
 

@@ -25,7 +25,7 @@ from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
 from onefold.offsets import Range
 from sample.broker import Broker
-from tests.support.logs import Client, end_of, kinds, read, seen, wait_for_end
+from tests.support.logs import Client, end_of, kinds, read, read_offsets, wait_for_end
 from tests.support.topics import Topics
 
 pytestmark = pytest.mark.kafka
@@ -84,7 +84,7 @@ def test_markers_and_aborted_records_of_interleaved_producers_are_reported(topic
         client.end(commit=True)
         wait_for_end(t, before + written)
         markers += written
-    there, end = seen(t), end_of(t)
+    there, end = read_offsets(t), end_of(t)
     manifest = t.land(t.plan(), read(t))
     assert manifest.examined
     by_offset = kinds(manifest.holes)
@@ -99,7 +99,7 @@ def test_markers_and_aborted_records_of_interleaved_producers_are_reported(topic
 def compacted(t: Topics, keep: int) -> set[int]:
     """Wait until the cleaner has left so many records at most."""
     deadline = time.monotonic() + 60
-    while len(there := seen(t)) > keep:
+    while len(there := read_offsets(t)) > keep:
         assert time.monotonic() < deadline, f"{len(there)} records are still there"
     return there
 
@@ -176,7 +176,7 @@ def test_where_a_tombstone_may_be_gone_the_landing_says_so_and_keeps_the_setting
     time.sleep(0.01)  # a segment is rolled by a record that comes later
     client.send("w")
     deadline = time.monotonic() + 60
-    while seen(t) & {begun, begun + 2}:
+    while read_offsets(t) & {begun, begun + 2}:
         assert time.monotonic() < deadline, "the broker has not compacted the log"
     time.sleep(0.1)  # longer than delete.retention.ms
     plan = t.plan()

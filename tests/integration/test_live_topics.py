@@ -59,7 +59,7 @@ def topics(broker: Broker, lake: Lake, session: SparkSession) -> Make:
     return make
 
 
-def there(topics: Topics) -> list[Position]:
+def read_positions(topics: Topics) -> list[Position]:
     found = what_is_there(topics.servers, *topics.names)
     return sorted((row["topic"], row["partition"], row["offset"]) for row in found)
 
@@ -81,7 +81,7 @@ def test_intervals_landed_in_any_order_hold_every_record_once(topics: Make, stam
     landed = [t.positions(t.land(t.plan(interval))) for interval in intervals]
     everything = [where for positions in landed for where in positions]
     assert len(everything) == len(set(everything)), "no record is landed twice"
-    assert sorted(everything) == there(t)
+    assert sorted(everything) == read_positions(t)
     assert len(everything) == 200
     assert t.plan().empty
 

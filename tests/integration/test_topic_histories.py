@@ -257,7 +257,7 @@ class History(RuleBasedStateMachine):
             log.compacted |= log.superseded(log.end - 1)
         self._clean("0")
         deadline = time.monotonic() + 120
-        while any(self._there(partition) & log.compacted for partition, log in self._now.items()):
+        while any(self._read_offsets(partition) & log.compacted for partition, log in self._now.items()):
             assert time.monotonic() < deadline, "the broker has not compacted the log"
         self._clean(NEVER)
 
@@ -267,7 +267,7 @@ class History(RuleBasedStateMachine):
         asked = ConfigResource(ConfigResource.Type.TOPIC, self.name, incremental_configs=[entry])
         self.t.admin.incremental_alter_configs([asked])[asked].result(30)
 
-    def _there(self, partition: int) -> set[int]:
+    def _read_offsets(self, partition: int) -> set[int]:
         """The offsets of the records that a log holds, as an independent consumer sees them."""
         log, found = self._now[partition], set[int]()
         config = {"group.id": "cleaning", "enable.partition.eof": True, "log_level": 0}

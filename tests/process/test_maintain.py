@@ -245,7 +245,7 @@ def test_landed_bytes_go_when_every_dataset_of_the_source_has_published_them(
     published = {record.batch for record in records_of(project.lake, dataset)}
     [red] = landed(project) - published
 
-    def found(age: timedelta = NOTHING) -> tuple[set[str], list[str]]:
+    def list_clearable(age: timedelta = NOTHING) -> tuple[set[str], list[str]]:
         manifests, unread = clearable(project.lake, sources_of(project.lake, dataset), age)
         return {manifest.batch for manifest in manifests}, [Path(file).name for file in unread]
 
@@ -253,16 +253,16 @@ def test_landed_bytes_go_when_every_dataset_of_the_source_has_published_them(
     assert landed(project) == {*published, red}, "no maintenance clears them by itself"
     other = ACCOUNTS.replace("name: accounts", "name: others").replace("shop.accounts", "shop.others")
     project.write_dataset("others", other)
-    assert found() == (set(), []), "another dataset of the source has not folded them"
+    assert list_clearable() == (set(), []), "another dataset of the source has not folded them"
     project.write_dataset("others", "name: others\n")
-    assert found() == (set(), ["others.yaml"]), "what does it read?"
+    assert list_clearable() == (set(), ["others.yaml"]), "what does it read?"
     (project.home / "datasets" / "others.yaml").unlink()
-    assert found(timedelta(days=1)) == (set(), [])
-    assert found() == (published, [])
+    assert list_clearable(timedelta(days=1)) == (set(), [])
+    assert list_clearable() == (published, [])
     for manifest in clearable(project.lake, sources_of(project.lake, dataset), NOTHING)[0]:
         clear_landing(project.lake, manifest, "decision")
     assert landed(project) == {red}, "an operator may still release it"
-    assert (found(), rows(project)) == ((set(), []), wanted)
+    assert (list_clearable(), rows(project)) == ((set(), []), wanted)
 
 
 @pytest.mark.nightly(reason="landed bytes go by day: the test before")

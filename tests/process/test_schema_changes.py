@@ -1,4 +1,4 @@
-"""Somebody edits the fields of a dataset file and runs it again."""
+"""The fields of a dataset file are edited, and it is run again."""
 
 from __future__ import annotations
 

@@ -71,14 +71,14 @@ def test_both_take_the_same_records_and_read_the_same(
         for n in range(CASES)
     ]
     rows = envelope(spark, records).repartition(2)
-    read = [_seen(identify(decoder(rows, made), made), made) for decoder in (decode, decode_again)]
+    read = [_select_outcome(identify(decoder(rows, made), made), made) for decoder in (decode, decode_again)]
     for n, (first, other) in enumerate(zip(*read, strict=True)):
         assert first == other, (records[n]["_value_bytes"], records[n]["_key_bytes"], records[n]["_headers"])
     taken = sum(row["taken"] for row in read[0])
     assert CASES / 40 < taken < CASES * 0.95, "of each kind there are some"
 
 
-def _seen(rows: Any, made: Dataset) -> list[dict[str, Any]]:
+def _select_outcome(rows: Any, made: Dataset) -> list[dict[str, Any]]:
     """What counts of each record: whether it is taken; and of those that are, all that was read."""
     taken = F.col(REJECTED).isNull() & ~F.col(FILTERED)
     names = [C.KEY, C.HASH, DELETED, TOMBSTONE, *made.fields, *(name for name, _ in made.key_columns)]

@@ -50,7 +50,7 @@ def shops(dataset: MakeDataset, **more: Any) -> Dataset:
     return dataset("shops", **given | more)
 
 
-def said(rows: list[dict[str, Any]]) -> list[tuple[int, str, str, bool]]:
+def summarize_rows(rows: list[dict[str, Any]]) -> list[tuple[int, str, str, bool]]:
     """Offset, verdict, reason, and whether the record has the row."""
     return [(row["offset"], row["verdict"], row["reason"], row["row"] is not None) for row in rows]
 
@@ -72,7 +72,7 @@ def test_a_key_has_its_filtered_skipped_and_rejected_records_with_verdict_positi
 
     rows = explain(lake, made, digest_of_key(made, {"id": "a"}))
 
-    assert said(rows) == [
+    assert summarize_rows(rows) == [
         (0, "applied", "insert", True),
         (2, "filtered", "filter", False),
         (4, "rejected", "undecodable", False),
@@ -83,7 +83,7 @@ def test_a_key_has_its_filtered_skipped_and_rejected_records_with_verdict_positi
     assert [row["batch"] for row in rows] == [first.batch] * 2 + [second.batch] * 2 + [bad.batch] * 2
     assert all(row["published"] and row["key"] == rows[0]["key"] for row in rows)
     assert explain_position(lake, made, Position("t", 0, 5)) == rows, "a position has what its key has"
-    assert said(explain(lake, made, digest_of_key(made, {"id": "b"}))) == [
+    assert summarize_rows(explain(lake, made, digest_of_key(made, {"id": "b"}))) == [
         (1, "applied", "insert", True),
         (3, "filtered", "filter", False),
     ]
@@ -93,7 +93,7 @@ def test_a_filter_that_reads_headers_only_is_listed_too(fold: Fold, lake: Lake, 
     source = dataset().source.model_dump() | {"filter": "header.v = '1'"}
     made = shops(dataset, source=source, quality=LAX)
     fold(made, (0, "a", 1, EU), (1, "a", 2, EU))
-    assert said(explain(lake, made, digest_of_key(made, {"id": "a"}))) == [
+    assert summarize_rows(explain(lake, made, digest_of_key(made, {"id": "a"}))) == [
         (0, "applied", "insert", True),
         (1, "filtered", "filter", False),
     ]
@@ -115,7 +115,7 @@ def test_a_record_of_a_period_is_listed_though_nothing_of_its_batch_has_a_row_th
     fold(made, (0, "-", 1, EU | {"id": "p", "at": march}))
     fold(made, (1, "-", 1, EU | {"id": "q", "at": april}), (2, "-", 1, US | {"id": "p", "at": march}))
     key = {"id": "p", "at": "2026-03-01"}
-    assert said(explain(lake, made, digest_of_key(made, key), period_of_key(made, key))) == [
+    assert summarize_rows(explain(lake, made, digest_of_key(made, key), period_of_key(made, key))) == [
         (0, "applied", "insert", True),
         (2, "filtered", "filter", False),
     ]
@@ -125,7 +125,7 @@ def test_a_record_of_a_period_is_listed_though_nothing_of_its_batch_has_a_row_th
 def test_an_append_lists_them_by_its_identity(fold: Fold, lake: Lake, dataset: MakeDataset) -> None:
     made = entries(dataset, quality=LAX)
     fold(made, (0, "-", 1, {"id": "x", "credit": 1}), (1, "-", 1, {"id": "x", "credit": "much"}))
-    assert said(explain(lake, made, digest_of_key(made, {"id": "x"}))) == [
+    assert summarize_rows(explain(lake, made, digest_of_key(made, {"id": "x"}))) == [
         (0, "applied", "insert", True),
         (1, "rejected", "wrong_type", False),
     ]
@@ -135,8 +135,8 @@ def test_an_append_lists_them_by_its_identity(fold: Fold, lake: Lake, dataset: M
 def test_a_sum_lists_the_messages_that_were_rejected(fold: Fold, lake: Lake, dataset: MakeDataset) -> None:
     made = increments(dataset, {"delta": "long"}, {"stock": "delta"}, quality=LAX)
     fold(made, (0, "s", 0, {"delta": 2}), (1, "s", 0, {"delta": "two"}), (2, "z", 0, {"delta": "two"}))
-    assert [row[:3] for row in said(explain_sum(lake, made, {"id": "s"}))] == [
+    assert [row[:3] for row in summarize_rows(explain_sum(lake, made, {"id": "s"}))] == [
         (0, "applied", "add"),
         (1, "rejected", "wrong_type"),
     ]
-    assert [row[:3] for row in said(explain_sum(lake, made, {"id": "z"}))] == [(2, "rejected", "wrong_type")]
+    assert [row[:3] for row in summarize_rows(explain_sum(lake, made, {"id": "z"}))] == [(2, "rejected", "wrong_type")]

@@ -30,7 +30,7 @@ Expected = tuple[Decoded, str, str, str, int | None, bool, str | None]
 """A record; its verdict, reason and scope; the offset of the other record; whether it won; the action."""
 
 
-def found(
+def judge_records(
     session: SparkSession, base: list[Decoded], batch: list[Decoded], made: Dataset, covered: tuple[int, ...] = ()
 ) -> list[Any]:
     """What the look-up says of each record of the batch, in the order of offsets."""
@@ -54,7 +54,7 @@ def _select_rows(judged: DataFrame) -> list[Any]:
     return [tuple(row) for row in judged.select(*columns).orderBy(offset, CONTENT, C.VERDICT).collect()]
 
 
-def wanted(table: list[Expected]) -> list[Any]:
+def expected_rows(table: list[Expected]) -> list[Any]:
     """The same of the table itself."""
     return [(record.position[-1], record.content, *rest) for record, *rest in table]
 
@@ -67,7 +67,7 @@ def test_append_into_an_empty_table_inserts_survivors_only(spark: SparkSession, 
         (rec(4, key=None, rejected="undecodable"), "rejected", "undecodable", "in_batch", None, False, None),
         (rec(5, key=None, filtered=True), "filtered", "filter", "in_batch", None, False, None),
     ]
-    assert found(spark, [], [record for record, *_ in table], append(dataset)) == wanted(table)
+    assert judge_records(spark, [], [record for record, *_ in table], append(dataset)) == expected_rows(table)
 
 
 def test_append_against_rows_the_smaller_wins_and_equal_content_is_a_duplicate(
@@ -90,7 +90,7 @@ def test_append_against_rows_the_smaller_wins_and_equal_content_is_a_duplicate(
         (rec(66, "y", "h"), "conflict", "same_identity", "stored", 50, False, None),
         (rec(66, "y", "h"), "duplicate", "position", "in_batch", 50, False, None),  # in conflict once
     ]
-    assert found(spark, base, [record for record, *_ in table], append(dataset)) == wanted(table)
+    assert judge_records(spark, base, [record for record, *_ in table], append(dataset)) == expected_rows(table)
 
 
 def test_upsert_into_an_empty_table(spark: SparkSession, dataset: MakeDataset) -> None:
@@ -99,7 +99,7 @@ def test_upsert_into_an_empty_table(spark: SparkSession, dataset: MakeDataset) -
         (rec(2, "y", "a", version=2), "applied", "insert", "in_batch", None, False, "insert"),
         (rec(3, "deleted", "b", version=1, deleted=True), "applied", "delete", "in_batch", None, False, "insert"),
     ]
-    assert found(spark, [], [record for record, *_ in table], upsert(dataset)) == wanted(table)
+    assert judge_records(spark, [], [record for record, *_ in table], upsert(dataset)) == expected_rows(table)
 
 
 UPSERT_BASE = [rec(50, key=key, version=2, message_id="m50") for key in ("a", "b", "c", "d", "e", "f", "g", "h")]
@@ -124,7 +124,9 @@ def test_upsert_against_rows_the_newer_version_wins(spark: SparkSession, dataset
         (rec(68, "x", "f", version=2), "duplicate", "key_version", "in_batch", 50, False, None),
         (rec(69, "x", "f", version=2, message_id="m50"), "duplicate", "message_id", "stored", 50, False, None),
     ]
-    assert found(spark, [*UPSERT_BASE, DELETED], [record for record, *_ in table], upsert(dataset)) == wanted(table)
+    assert judge_records(
+        spark, [*UPSERT_BASE, DELETED], [record for record, *_ in table], upsert(dataset)
+    ) == expected_rows(table)
 
 
 def test_a_lower_version_behind_the_row_in_its_partition_went_backwards(
@@ -146,7 +148,7 @@ def test_a_lower_version_behind_the_row_in_its_partition_went_backwards(
     ]
     apart: list[Expected] = [(elsewhere, "superseded", "stored", "stored", 50, False, None)]
     for rows in (table, apart):
-        assert found(spark, base, [record for record, *_ in rows], upsert(dataset)) == wanted(rows)
+        assert judge_records(spark, base, [record for record, *_ in rows], upsert(dataset)) == expected_rows(rows)
 
 
 @pytest.mark.parametrize("chained", [False, True])
@@ -174,8 +176,8 @@ def test_who_lost_to_its_own_version_answers_to_the_row_that_beats_both(
         base_rows = state(spark, [_row(record) | {S.STATE: "held", C.PRODUCER: None} for record in base], made)
         outcome = _judged(rows, base_rows, made)
     else:
-        outcome = found(spark, base, batch, upsert(dataset, tie))
-    assert sorted(outcome, key=str) == sorted(wanted(table), key=str)
+        outcome = judge_records(spark, base, batch, upsert(dataset, tie))
+    assert sorted(outcome, key=str) == sorted(expected_rows(table), key=str)
 
 
 def tied(tie: str) -> list[Expected]:
@@ -211,15 +213,19 @@ def tied(tie: str) -> list[Expected]:
 def test_upsert_of_the_stored_version_follows_the_tie(spark: SparkSession, dataset: MakeDataset) -> None:
     for tie in ("conflict", "last", "first"):
         table = tied(tie)
-        assert found(spark, UPSERT_BASE, [record for record, *_ in table], upsert(dataset, tie)) == wanted(table), tie
+        assert judge_records(
+            spark, UPSERT_BASE, [record for record, *_ in table], upsert(dataset, tie)
+        ) == expected_rows(table), tie
 
 
 def test_an_inferred_position_never_says_that_it_has_two_contents(spark: SparkSession, dataset: MakeDataset) -> None:
     inexact = partial(dataset, source={"exports": {"path": "e", "layout": "connect", "origin": {"cluster": "c"}}})
     expected: list[Expected] = [(rec(50, "z"), "conflict", "same_identity", "stored", 50, False, None)]
-    assert found(spark, [rec(50)], [rec(50, "z")], append(inexact)) == wanted(expected)
+    assert judge_records(spark, [rec(50)], [rec(50, "z")], append(inexact)) == expected_rows(expected)
     two: list[Expected] = [(rec(50, "z", version=1), "superseded", "same_version", "stored", 50, False, None)]
-    assert found(spark, [rec(50, version=1)], [rec(50, "z", version=1)], upsert(inexact, "last")) == wanted(two)
+    assert judge_records(
+        spark, [rec(50, version=1)], [rec(50, "z", version=1)], upsert(inexact, "last")
+    ) == expected_rows(two)
 
 
 def test_a_covered_position_is_a_stored_duplicate_of_itself(spark: SparkSession, dataset: MakeDataset) -> None:
@@ -234,7 +240,7 @@ def test_a_covered_position_is_a_stored_duplicate_of_itself(spark: SparkSession,
         (rec(61, key="new"), "duplicate", "position", "stored", 61, False, None),  # its row was forgotten
     ]
     batch = [record for record, *_ in table]
-    assert found(spark, base, batch, append(dataset), covered=(1, 3, 4, 60, 61)) == wanted(table)
+    assert judge_records(spark, base, batch, append(dataset), covered=(1, 3, 4, 60, 61)) == expected_rows(table)
 
 
 @pytest.mark.parametrize("mode", ["append", "newer", "contiguous"])
@@ -256,7 +262,7 @@ def test_another_content_at_a_covered_position_is_a_conflict_and_changes_nothing
     ]
     base_rows = state(spark, [_row(record) | {C.PRODUCER: None} for record in base], made)
     rows = judge_batch(_identified(spark, log, made, (3, 10, 60, 61)), made, within=(CASE,))
-    assert _judged(rows.withColumn(U.DIFFERS, F.lit(True)), base_rows, made) == wanted(table)
+    assert _judged(rows.withColumn(U.DIFFERS, F.lit(True)), base_rows, made) == expected_rows(table)
 
 
 def test_a_content_that_was_beaten_at_its_position_names_the_winner_in_every_look_up(
@@ -270,7 +276,7 @@ def test_a_content_that_was_beaten_at_its_position_names_the_winner_in_every_loo
         base_rows = state(spark, [_row(record) | {C.PRODUCER: None} for record in base], made)
         outcome = _judged(rows, base_rows, made)
         beaten: list[Expected] = [(batch[1], "conflict", "inconsistent_position", "in_batch", 60, False, None)]
-        assert [row for row in outcome if row[:2] == (60, "y")] == wanted(beaten), made.apply
+        assert [row for row in outcome if row[:2] == (60, "y")] == expected_rows(beaten), made.apply
 
 
 def _row(record: Decoded) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def read(session: SparkSession, lake: Lake, made: Dataset, folder: Path) -> list
     return sorted(rows, key=lambda row: (row[E.PARTITION] or 0, row[E.OFFSET] or -1))
 
 
-def seen(row: dict[str, Any]) -> dict[str, Any]:
+def read_back(row: dict[str, Any]) -> dict[str, Any]:
     """A record as it was sent, read back from the envelope and the declared fields."""
     [header] = row[E.HEADERS]
     assert (row[E.CLUSTER], row[E.INCARNATION], row[REJECTED], row[E.UNREADABLE]) == ("c", 1, None, None)
@@ -82,7 +82,7 @@ def test_one_log_is_the_same_records_in_every_layout(
     for some in (FIRST, SECOND):
         layout.write(tmp_path / "export", some)
     found = read(session, lake, made, tmp_path / "export")
-    assert [seen(row) for row in found] == [sent(record, exact=layout.exact) for record in (*FIRST, *SECOND)]
+    assert [read_back(row) for row in found] == [sent(record, exact=layout.exact) for record in (*FIRST, *SECOND)]
     assert [row[E.LINE] for row in found] == ([None] * 7 if layout.exact else [1, 2, 3, 4, 1, 2, 3])
 
 
@@ -183,7 +183,7 @@ def test_parquet_objects_of_other_types_stand_side_by_side(
         L.EXACT[name].write(folder, FIRST[number : number + 1])
     L.generic(folder, FIRST[3:], timestamp=pa.array([FIRST[3].instant], pa.timestamp("ms")))
     found = read(session, lake, L.dataset_of(dataset, "parquet"), folder)
-    assert [seen(row) for row in found] == [sent(record, exact=True) for record in FIRST]
+    assert [read_back(row) for row in found] == [sent(record, exact=True) for record in FIRST]
 
 
 def test_columns_that_are_not_mapped_may_be_absent(
@@ -236,7 +236,7 @@ def test_a_field_of_a_struct_that_cannot_be_read_is_named_where_it_is_declared_a
     L.generic(tmp_path / "export", FIRST[:1], value=pa.array([FIRST[0].plain | {"span": [(1, 2)]}], kind))
     made = L.dataset_of(dataset, "parquet")
     [row] = read(session, lake, made, tmp_path / "export")
-    assert seen(row) == sent(FIRST[0], exact=True)
+    assert read_back(row) == sent(FIRST[0], exact=True)
     given = {"name": "more", "value": {"fields": {**L.FIELDS, "span": "struct<a: long>?"}}}
     more = Dataset.model_validate(made.model_dump(by_alias=True, exclude_unset=True) | given)
     with pytest.raises(ExportColumnError, match=r"value\.span"):
@@ -261,7 +261,7 @@ def test_rows_without_a_position_and_lines_that_are_none_are_kept_with_their_byt
         columns = (E.UNREADABLE, E.TOPIC, E.PARTITION, E.OFFSET)
         bad = {row[E.VALUE_BYTES]: tuple(row[name] for name in columns) for row in found if row[E.UNREADABLE]}
         assert bad == expected
-        assert [seen(row) for row in found if not row[E.UNREADABLE]] == [sent(FIRST[0], exact=True)]
+        assert [read_back(row) for row in found if not row[E.UNREADABLE]] == [sent(FIRST[0], exact=True)]
 
 
 def test_a_companion_that_lacks_a_record_makes_its_object_unreadable_and_no_other(

@@ -87,7 +87,7 @@ def check(lake: Lake, made: Dataset, done: BatchRun, id_: str) -> CheckResult:
     return next(check for check in gate.checks if check.id == id_)
 
 
-def found(lake: Lake, made: Dataset, done: BatchRun) -> list[tuple[str, str, str | None]]:
+def list_findings(lake: Lake, made: Dataset, done: BatchRun) -> list[tuple[str, str, str | None]]:
     """Of each record verdict, reason and finding."""
     return [(row["verdict"], row["reason"], row["finding"]) for row in verdicts_of(lake, made, done.batch)[0]]
 
@@ -106,7 +106,7 @@ def test_a_retry_behind_midnight_is_red_and_named_and_keeps_its_verdict(
     assert of_conflicts.first == ['{"m": "m1"} is in 2026-01-01 and 2026-01-02 (t-0@0, t-0@1)']
     assert "identity.within: day(at) promises that this never changes" in str(done.red)
     assert "Bound it by a field that is set once" in str(done.red)
-    assert found(lake, made, done) == [
+    assert list_findings(lake, made, done) == [
         ("applied", "insert", "period_moved"),
         ("applied", "insert", "period_moved"),
         ("applied", "insert", None),
@@ -144,7 +144,7 @@ def test_an_update_that_corrects_the_date_and_a_delete_with_its_own_time_are_two
     )
     assert done.red
     assert check(lake, made, done, "conflicts").observed == "2"
-    assert [verdict for *verdict, finding in found(lake, made, done) if finding] == [
+    assert [verdict for *verdict, finding in list_findings(lake, made, done) if finding] == [
         ["applied", "insert"],
         ["applied", "insert"],
         ["applied", "insert"],
@@ -175,7 +175,7 @@ def test_each_deciding_identity_counts_once_and_a_narrow_one_that_moves_with_it_
         ("period_moved", '{"id": "y"}'),
         ("period_moved", '{"id": "z"}'),
     ]
-    assert [row[2] for row in found(lake, made, done)] == [
+    assert [row[2] for row in list_findings(lake, made, done)] == [
         *["period_moved"] * 7,
         *["identity_reused: message_id"] * 2,
     ]
@@ -189,7 +189,7 @@ def test_in_a_chain_the_next_version_of_another_day_waits_and_the_gate_says_why(
     done = fold(made, sent(0, "a", 0, 1), sent(1, "a", 1, 2), sent(2, "b", 0, 1), sent(3, "b", 1, 2, op="d"))
     assert done.red
     assert check(lake, made, done, "conflicts").observed == "2"
-    assert [(verdict, reason) for verdict, reason, _ in found(lake, made, done)] == [
+    assert [(verdict, reason) for verdict, reason, _ in list_findings(lake, made, done)] == [
         ("applied", "insert"),
         ("held", "version_gap"),
         ("applied", "insert"),

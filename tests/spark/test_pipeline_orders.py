@@ -92,7 +92,7 @@ def test_L1_rows_are_the_oracles_and_a_repeated_batch_changes_nothing(
         # L2: as many verdicts as records, and they are all that was ever said of the batch
         assert sum(sum(reasons.values()) for reasons in done.published.counts.values()) == len(numbers)
     expected = _expected(log, made)
-    assert _shown(lake, made) == expected
+    assert _read_rows(lake, made) == expected
 
     again = run(session, lake, made, tmp_path / "export-0")
     assert again.published is not None
@@ -101,7 +101,7 @@ def test_L1_rows_are_the_oracles_and_a_repeated_batch_changes_nothing(
     assert elsewhere.published is not None
     assert elsewhere.published.changes == {}
     assert elsewhere.published.counts == {"duplicate": {"position": len(log)}}  # rejected again or covered
-    assert _shown(lake, made) == expected
+    assert _read_rows(lake, made) == expected
 
     coverage = records_of(lake, made)[0].coverage
     covered = {
@@ -113,7 +113,7 @@ def test_L1_rows_are_the_oracles_and_a_repeated_batch_changes_nothing(
     assert covered == {(record.partition, record.offset) for record in log if record.decoded(made).rejected is None}
 
 
-def _shown(lake: Lake, made: Dataset) -> list[dict[str, Any]]:
+def _read_rows(lake: Lake, made: Dataset) -> list[dict[str, Any]]:
     return sorted(rows_of(lake, made), key=lambda row: str(row["id"]))
 
 

@@ -46,14 +46,14 @@ OTHER = record_schema("Payment", amount="double")
 FOREIGN = record_schema("Order", id="string", n="string")
 
 
-def known(*schemas: Any, kind: Any = "AVRO") -> list[WriterSchema]:
+def make_schemas(*schemas: Any, kind: Any = "AVRO") -> list[WriterSchema]:
     return [WriterSchema(type=kind, text=json.dumps(schema)) for schema in schemas]
 
 
 SCHEMAS = dict(
     zip(
         [*(f"confluent-{number}" for number in range(1, 5)), f"guid-{GUID}", f"glue-{GUID}", "global-1", "content-1"],
-        known(NARROW, WIDE, OTHER, FOREIGN, NARROW, WIDE, WIDE, NARROW),
+        make_schemas(NARROW, WIDE, OTHER, FOREIGN, NARROW, WIDE, WIDE, NARROW),
         strict=True,
     )
 ) | {
@@ -64,7 +64,7 @@ SCHEMAS = dict(
     ),
     "confluent-6": WriterSchema(type="PROTOBUF", text='syntax = "proto3";'),
     "confluent-7": WriterSchema(type="AVRO", text="{"),
-    "confluent-8": known(doubling(40))[0],
+    "confluent-8": make_schemas(doubling(40))[0],
     "confluent-9": WriterSchema(type="AVRO", text='{"type":"array","items":' * 5_000 + '"int"' + "}" * 5_000),
 }  # fmt: skip
 
@@ -195,7 +195,7 @@ def test_a_type_of_records_may_delete_and_another_is_no_newer_version_of_a_row(
             "delete_when": "schema.name = 'shop.City'",
         },
     )
-    schemas = SCHEMAS | {"confluent-10": known(CITY)[0]}
+    schemas = SCHEMAS | {"confluent-10": make_schemas(CITY)[0]}
     made = made.with_writer_schemas({"value": schemas})
     cases = {
         "a row": (numbered(1) + NARROW_BYTES, (False, False, False)),
@@ -229,7 +229,7 @@ def test_json_behind_an_id_is_json(spark: SparkSession, dataset: Callable[..., D
     headers = {"header": [("__value_schema_id", b"\x01" + GUID.bytes)]}
     fields = {"id": "string", "n": "long"}
     made = dataset(value={"format": "json_schema", "registry": REGISTRY, "fields": fields})
-    [schema] = known({"title": "Order", "type": "object"}, kind="JSON")
+    [schema] = make_schemas({"title": "Order", "type": "object"}, kind="JSON")
     made = made.with_writer_schemas({"value": {"confluent-1": schema, f"guid-{GUID}": schema, f"glue-{GUID}": schema}})
     given = envelope(spark, [record(case, data, headers=headers.get(case, [])) for case, (data, _) in cases.items()])
     expected: dict[str, Any] = {case: outcome for case, (_, outcome) in cases.items()}
@@ -247,7 +247,7 @@ def test_a_key_is_read_by_the_schema_that_it_names(spark: SparkSession, dataset:
         key={"format": "avro", "registry": REGISTRY},
         apply={"mode": "upsert", "key": ["key.city"], "version": {"from": "offset"}, "delete_when": "tombstone"},
     )
-    schemas = {"key": dict(zip(["confluent-1"], known(CITY), strict=True)), "value": SCHEMAS}
+    schemas = {"key": dict(zip(["confluent-1"], make_schemas(CITY), strict=True)), "value": SCHEMAS}
     made = made.with_writer_schemas(schemas)
     value, key = numbered(1) + NARROW_BYTES, message(CITY, {"city": "Bern"})
     cases = {
@@ -294,7 +294,7 @@ def test_a_protobuf_message_is_read_by_the_message_that_it_names(
     lacking = WriterSchema(type="PROTOBUF", text=PROTO)
     schemas = {
         "confluent-1": schema, f"guid-{GUID}": schema, f"glue-{GUID}": schema, "global-1": schema, "global-2": only,
-        "confluent-3": lacking, "confluent-4": known(NARROW)[0],
+        "confluent-3": lacking, "confluent-4": make_schemas(NARROW)[0],
     }  # fmt: skip
     order, line, first = ("a", 7, ("Bern",)), ("a", 7, None), b"\x02\x02"
     cases: dict[str, tuple[bytes, list[tuple[str, bytes]], Any]] = {

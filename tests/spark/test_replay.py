@@ -197,7 +197,7 @@ def test_replayed_records_fold_as_if_they_had_been_good_from_the_beginning(
 def test_one_position_and_one_key_and_what_comes_between(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mended: Callable[[str], None]
 ) -> None:
-    """A position, a record from another export, then all, as somebody asked before: each counts once (append)."""
+    """A position, a record from another export, then all, as it was asked before: each counts once (append)."""
     made = entries(dataset)
     first = [
         Sent(0, 0, 10, "a", 1, "1", '~{"id": "a", "credit": "1"}'),

@@ -26,11 +26,11 @@ def test_what_is_asked_at_once_is_asked_side_by_side_of_the_session_and_answered
 ) -> None:
     met = threading.Barrier(2, timeout=60)
 
-    def asked(number: int) -> tuple[int, str]:
+    def count_rows(number: int) -> tuple[int, str]:
         met.wait()
         return session.range(number).count(), session._jvm.SparkSession.active().hashCode()
 
-    answers = at_once(session, partial(asked, 3), partial(asked, 5))
+    answers = at_once(session, partial(count_rows, 3), partial(count_rows, 5))
 
     own = session._jsparkSession.hashCode()
     assert answers == [(3, own), (5, own)]

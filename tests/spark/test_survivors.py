@@ -34,7 +34,7 @@ def judged(session: SparkSession, table: list[Expected], made: Dataset, *, folde
     return sorted((tuple(row) for row in found.collect()), key=repr)
 
 
-def wanted(table: list[Expected]) -> list[Any]:
+def expected_rows(table: list[Expected]) -> list[Any]:
     """The same of the table itself."""
     return sorted(
         (
@@ -68,7 +68,7 @@ def test_append_keeps_the_smallest_and_names_the_narrowest_repetition(
         (rec(31, key=None, rejected="null_identity"), "rejected", "null_identity", None),
         (rec(32, key=None, filtered=True), "filtered", "filter", None),
     ]
-    assert judged(spark, table, made) == wanted(table)
+    assert judged(spark, table, made) == expected_rows(table)
 
 
 def test_upsert_keeps_the_newest_version_and_of_it_the_last(spark: SparkSession, dataset: MakeDataset) -> None:
@@ -92,7 +92,7 @@ def test_upsert_keeps_the_newest_version_and_of_it_the_last(spark: SparkSession,
         (rec(21, "x", "d", version=1), "superseded", "backwards", 20),
         (rec(30, key=None, rejected="null_version"), "rejected", "null_version", None),
     ]
-    assert judged(spark, table, made) == wanted(table)
+    assert judged(spark, table, made) == expected_rows(table)
 
 
 def at(record: Decoded, partition: int = 0, incarnation: int = 1) -> Decoded:
@@ -130,7 +130,7 @@ def test_a_lower_version_that_lies_later_in_its_partition_went_backwards(
         (rec(59, "x", "g", version=2), None, None, None),
         (at(rec(50, "y", "g", version=1), incarnation=2), "superseded", "backwards", 59),
     ]
-    assert judged(spark, table, upsert(dataset, tie)) == wanted(table)
+    assert judged(spark, table, upsert(dataset, tie)) == expected_rows(table)
 
 
 def test_an_inferred_position_never_says_that_a_version_went_backwards(
@@ -141,7 +141,7 @@ def test_an_inferred_position_never_says_that_a_version_went_backwards(
         (rec(1, "y", version=2), None, None, None),
         (rec(2, "x", version=1), "superseded", "in_batch", 1),
     ]
-    assert judged(spark, table, upsert(inexact)) == wanted(table)
+    assert judged(spark, table, upsert(inexact)) == expected_rows(table)
 
 
 def test_upsert_tie_last_supersedes_and_tie_first_keeps_the_first(spark: SparkSession, dataset: MakeDataset) -> None:
@@ -156,8 +156,8 @@ def test_upsert_tie_last_supersedes_and_tie_first_keeps_the_first(spark: SparkSe
         (rec(3, "z", version=1), "superseded", "same_version", 1),
         (rec(4, "x", version=1), "duplicate", "key_version", 1),
     ]
-    assert judged(spark, last, upsert(dataset, "last")) == wanted(last)
-    assert judged(spark, first, upsert(dataset, "first")) == wanted(first)
+    assert judged(spark, last, upsert(dataset, "last")) == expected_rows(last)
+    assert judged(spark, first, upsert(dataset, "first")) == expected_rows(first)
 
 
 def test_of_two_contents_at_one_position_the_smaller_hash_is_used(spark: SparkSession, dataset: MakeDataset) -> None:
@@ -174,7 +174,7 @@ def test_of_two_contents_at_one_position_the_smaller_hash_is_used(spark: SparkSe
         (rec(5, "a", "n", message_id="1"), "duplicate", "business_key", 4),
         (rec(5, "b", "o", message_id="1"), "conflict", "inconsistent_position", 5),
     ]
-    assert judged(spark, table, made, folded=True) == wanted(table)
+    assert judged(spark, table, made, folded=True) == expected_rows(table)
 
 
 def test_a_beaten_content_names_the_whole_order_of_the_winner(spark: SparkSession, dataset: MakeDataset) -> None:
@@ -211,8 +211,8 @@ def test_an_inferred_position_never_says_that_it_has_two_contents(spark: SparkSe
         (rec(1, "a", version=1), None, None, None),
         (rec(1, "b", version=1), "superseded", "same_version", 1),
     ]
-    assert judged(spark, of_append, entries) == wanted(of_append)
-    assert judged(spark, of_upsert, accounts) == wanted(of_upsert)
+    assert judged(spark, of_append, entries) == expected_rows(of_append)
+    assert judged(spark, of_upsert, accounts) == expected_rows(of_upsert)
 
 
 def test_slots_do_not_change_a_verdict(session: SparkSession, dataset: MakeDataset) -> None:

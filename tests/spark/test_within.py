@@ -135,11 +135,13 @@ def test_a_record_without_its_period_is_rejected_and_the_next_look_up_is_not_wid
 
 def test_explain_finds_a_key_by_any_instant_of_its_period(days: Days) -> None:
 
-    def asked(at: str) -> list[dict[str, Any]]:
+    def explain_at(at: str) -> list[dict[str, Any]]:
         key = {"id": "k7", "at": at}
         return explain(days.lake, days.dataset, digest_of_key(days.dataset, key), period_of_key(days.dataset, key))
 
-    by_day = {at: asked(at) for at in ("2026-03-03", "2026-03-03T07:00:00Z", "2026-03-04T01:00:00+02:00", "2026-03-06")}
+    by_day = {
+        at: explain_at(at) for at in ("2026-03-03", "2026-03-03T07:00:00Z", "2026-03-04T01:00:00+02:00", "2026-03-06")
+    }
     assert [(row["offset"], row["row"]["credit"]) for row in by_day["2026-03-03"]] == [(37, 1)]
     assert by_day["2026-03-03"] == by_day["2026-03-03T07:00:00Z"] == by_day["2026-03-04T01:00:00+02:00"]
     assert by_day["2026-03-06"] == []

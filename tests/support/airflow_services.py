@@ -128,14 +128,14 @@ class Services:
         """A process that descends from the scheduler, once it is there."""
         found: list[psutil.Process] = []
 
-        def there() -> list[psutil.Process]:
+        def find_processes() -> list[psutil.Process]:
             for process in psutil.Process(self.airflow.processes["scheduler"].pid).children(recursive=True):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     if holds(process, " ".join(process.cmdline()).strip()):
                         found.append(process)
             return found
 
-        until(there, f"the process of {what}")
+        until(find_processes, f"the process of {what}")
         return found[0]
 
 

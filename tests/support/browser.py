@@ -21,7 +21,7 @@ SECONDS = 60_000
 
 @dataclass
 class Visitor:
-    """Somebody with a browser; what their browser complained of and whom it asked."""
+    """A user's browser; what it complained of and which hosts it asked."""
 
     url: str
     page: Page
@@ -30,10 +30,10 @@ class Visitor:
 
     def __post_init__(self) -> None:
         self.page.set_default_timeout(SECONDS)
-        self.page.on("request", self._asked)
+        self.page.on("request", self._note_host)
         self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
 
-    def _asked(self, request: Request) -> None:
+    def _note_host(self, request: Request) -> None:
         to = urlsplit(request.url)
         if to.scheme.startswith(("http", "ws")):  # others stay in the browser
             self.hosts.add(to.netloc)
@@ -45,7 +45,7 @@ class Visitor:
         self.page.click("button[type=submit]")
         self.page.locator("a[href='/dags']").first.wait_for()
 
-    def shown(self, path: str = "") -> FrameLocator:
+    def find_frame(self, path: str = "") -> FrameLocator:
         """What a page of ours shows within Airflow's."""
         return self.page.frame_locator(f"iframe[src*='onefold/{path}']")
 

@@ -69,7 +69,7 @@ def wait_for_end(t: Topics, end: int) -> None:
     assert end_of(t) == end
 
 
-def seen(t: Topics) -> set[int]:
+def read_offsets(t: Topics) -> set[int]:
     """The offsets that an independent consumer reads."""
     return {row["offset"] for row in what_is_there(t.servers, *t.names)}
 
@@ -81,7 +81,7 @@ def read(t: Topics, without: Iterable[int] = ()) -> Read:
         place = Path(uri.removeprefix("file://"))
         place.mkdir(parents=True)
         (place / "records.parquet").touch()  # it is not opened here
-        there = seen(t) - set(without)
+        there = read_offsets(t) - set(without)
         return {
             range_.topic_partition.key: merged(
                 (offset, offset + 1) for offset in there if range_.start <= offset < range_.end

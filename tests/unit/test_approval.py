@@ -27,7 +27,7 @@ def conflict(**more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def shown(dataset: Callable[..., Dataset], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def show_approval(dataset: Callable[..., Dataset], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     monkeypatch.setattr("onefold.orchestration.approval.report_link", lambda *_: "/report")
 
     def show(*conflicts: dict[str, Any], kind: type[Decision] = Release, carried: Sequence[Waiver] = ()) -> str:
@@ -57,31 +57,31 @@ def shown(dataset: Callable[..., Dataset], monkeypatch: pytest.MonkeyPatch) -> C
     ],
 )
 def test_a_release_is_shown_with_the_record_that_would_stand(
-    shown: Callable[..., str], example: dict[str, Any], sentence: str
+    show_approval: Callable[..., str], example: dict[str, Any], sentence: str
 ) -> None:
-    assert sentence in shown(example)
+    assert sentence in show_approval(example)
 
 
-def test_no_more_conflicts_are_shown_than_fit_a_question(shown: Callable[..., str]) -> None:
-    body = shown(*[conflict()] * (SIDES + 1))
+def test_no_more_conflicts_are_shown_than_fit_a_question(show_approval: Callable[..., str]) -> None:
+    body = show_approval(*[conflict()] * (SIDES + 1))
     assert (body.count(" wins, `"), "more of them: see the report" in body) == (SIDES, True)
 
 
-def test_what_others_wrote_passes_for_nothing_of_ours(shown: Callable[..., str]) -> None:
+def test_what_others_wrote_passes_for_nothing_of_ours(show_approval: Callable[..., str]) -> None:
     evil = JUDGED | {"fields": {"id": "a", "balance": "`\n\n**Red checks**\n\n- none"}}
-    assert "\n**Red checks**\n\n- none" not in shown(conflict(record=evil))
+    assert "\n**Red checks**\n\n- none" not in show_approval(conflict(record=evil))
 
 
-def test_who_uses_nothing_of_a_batch_need_not_know_its_sides(shown: Callable[..., str]) -> None:
-    assert "wins" not in shown(conflict(), kind=Skip)
+def test_who_uses_nothing_of_a_batch_need_not_know_its_sides(show_approval: Callable[..., str]) -> None:
+    assert "wins" not in show_approval(conflict(), kind=Skip)
 
 
-def test_what_an_earlier_release_waived_is_shown_too(shown: Callable[..., str]) -> None:
-    assert "**Stays waived**\n\n- `rate=0.5`" in shown(carried=[Waiver(check="rate", value="0.5")])
+def test_what_an_earlier_release_waived_is_shown_too(show_approval: Callable[..., str]) -> None:
+    assert "**Stays waived**\n\n- `rate=0.5`" in show_approval(carried=[Waiver(check="rate", value="0.5")])
 
 
-def test_of_a_skip_no_check_is_said_to_be_waived_or_not(shown: Callable[..., str]) -> None:
-    assert "- `conflicts`: found `1`, wanted `at most 0`\n" in shown(kind=Skip)
+def test_of_a_skip_no_check_is_said_to_be_waived_or_not(show_approval: Callable[..., str]) -> None:
+    assert "- `conflicts`: found `1`, wanted `at most 0`\n" in show_approval(kind=Skip)
 
 
 @pytest.mark.parametrize("word", ["duplicate_rate=0.5", "duplicate rate=0.5"], ids=["id", "title"])

@@ -152,7 +152,7 @@ def producers(*listed: Session, unlisted: int = 0) -> Producers:
     return Producers(sessions=len(listed) + unlisted, outcomes={}, missing=0, listed=list(listed))
 
 
-def known(
+def make_highest(
     sequence: int,
     offset: int,
     counted: tuple[int, int, int, int] | None = None,
@@ -169,49 +169,55 @@ def known(
 
 def test_the_highest_sequence_of_a_producer_only_rises_whatever_the_order_of_the_batches() -> None:
     first, other = producers(session(0, 0, 9)), producers(session(10, 10, 19))
-    assert highest_after(other, highest_after(first, [])[0]) == ([known(19, 19, (0, 0, 20, 19))], 0)
-    assert highest_after(first, highest_after(other, [])[0]) == ([known(19, 19, (0, 0, 20, 19))], 0)
-    strangers = [known(5, 5, producer="q")]
-    assert highest_after(first, strangers) == ([known(9, 9, (0, 0, 10, 9)), *strangers], 0)
+    assert highest_after(other, highest_after(first, [])[0]) == ([make_highest(19, 19, (0, 0, 20, 19))], 0)
+    assert highest_after(first, highest_after(other, [])[0]) == ([make_highest(19, 19, (0, 0, 20, 19))], 0)
+    strangers = [make_highest(5, 5, producer="q")]
+    assert highest_after(first, strangers) == ([make_highest(9, 9, (0, 0, 10, 9)), *strangers], 0)
     assert highest_after(None, strangers) == (strangers, 0)
 
 
 def test_sessions_that_are_not_remembered_are_counted() -> None:
     """The oldest go first; what a batch has too many to list is not remembered at all."""
-    before = [known(1, 1, producer=f"p-{number}") for number in range(KEPT)]
+    before = [make_highest(1, 1, producer=f"p-{number}") for number in range(KEPT)]
     seen, left_out = highest_after(producers(session(9, 0, 0), session(10, 0, 0, producer="p-0"), unlisted=3), before)
-    assert seen == [known(0, 9, (9, 0, 10, 0)), known(1, 1, (10, 0, 11, 0), producer="p-0"), *before[1:-1]]
+    assert seen == [
+        make_highest(0, 9, (9, 0, 10, 0)),
+        make_highest(1, 1, (10, 0, 11, 0), producer="p-0"),
+        *before[1:-1],
+    ]
     assert left_out == 1 + 3
     assert highest_after(None, before) == (before, 0)
 
 
 def test_what_begins_behind_and_below_the_highest_was_received_again() -> None:
-    before = [known(9, 9)]
+    before = [make_highest(9, 9)]
     stale = session(20, 6, 12)  # the broker took 6 to 9 again, from a snapshot that ended at 5
     assert come_again([stale], before) == [(stale, before[0])]
     assert come_again([session(10, 10, 12)], before) == []  # goes on
     assert come_again([session(4, 4, 9)], before) == []  # the same records once more: not behind what was seen
     assert come_again([session(20, 0, 3, producer="q")], before) == []
-    wrapped = [known(2**31 - 1, 9, epoch=3)]
+    wrapped = [make_highest(2**31 - 1, 9, epoch=3)]
     assert come_again([session(10, 0, 4, epoch=3)], wrapped) == []  # after 2³¹-1 comes 0
-    assert highest_after(producers(session(10, 0, 4, epoch=3)), wrapped) == ([known(4, 14, epoch=3)], 0)
+    assert highest_after(producers(session(10, 0, 4, epoch=3)), wrapped) == ([make_highest(4, 14, epoch=3)], 0)
 
 
 def test_a_named_producer_that_falls_back_to_its_beginning_with_a_batch_begins_again() -> None:
-    before = [known(30, 20, (0, 10, 21, 30))]
+    before = [make_highest(30, 20, (0, 10, 21, 30))]
 
-    def found(*sessions: Session, seen: list[Highest] = before) -> list[tuple[int, int, int]]:
+    def find_restarts(*sessions: Session, seen: list[Highest] = before) -> list[tuple[int, int, int]]:
         return [(restart.offset, restart.sequence, restart.highest) for restart in restarted(list(sessions), seen)]
 
-    assert found(session(21, 10, 14)) == [(21, 10, 30)]
-    assert found(session(40, 0, 99)) == [(40, 0, 30)], "also where it goes beyond"
-    assert found(session(21, 12, 14)) == [(21, 12, 30)], "a tenth of what was counted is left"
-    assert found(session(21, 13, 14)) == [], "a late retry"
-    assert found(session(21, 31, 34)) == [], "it goes on"
-    assert found(session(15, 10, 14)) == [], "it lies among what was seen"
-    assert found(session(21, 10, 14, producer="q"), session(21, 10, 14, epoch=0)) == []
-    assert found(session(21, 10, 14), seen=[known(30, 20)]) == [], "of an earlier release it is not known"
+    assert find_restarts(session(21, 10, 14)) == [(21, 10, 30)]
+    assert find_restarts(session(40, 0, 99)) == [(40, 0, 30)], "also where it goes beyond"
+    assert find_restarts(session(21, 12, 14)) == [(21, 12, 30)], "a tenth of what was counted is left"
+    assert find_restarts(session(21, 13, 14)) == [], "a late retry"
+    assert find_restarts(session(21, 31, 34)) == [], "it goes on"
+    assert find_restarts(session(15, 10, 14)) == [], "it lies among what was seen"
+    assert find_restarts(session(21, 10, 14, producer="q"), session(21, 10, 14, epoch=0)) == []
+    assert find_restarts(session(21, 10, 14), seen=[make_highest(30, 20)]) == [], (
+        "of an earlier release it is not known"
+    )
     once_more = highest_after(producers(session(21, 10, 14)), before)[0]
-    assert once_more == [known(30, 20, (0, 10, 26, 14))]
-    assert found(session(26, 15, 16), seen=once_more) == [], "it counts on since"
-    assert found(session(26, 11, 12), seen=once_more) == [(26, 11, 30)]
+    assert once_more == [make_highest(30, 20, (0, 10, 26, 14))]
+    assert find_restarts(session(26, 15, 16), seen=once_more) == [], "it counts on since"
+    assert find_restarts(session(26, 11, 12), seen=once_more) == [(26, 11, 30)]

@@ -23,24 +23,24 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-def made(dataset: MakeDataset, mode: str, excepted: list[str], **more: Any) -> Dataset:
+def make_dataset(dataset: MakeDataset, mode: str, excepted: list[str], **more: Any) -> Dataset:
     keys = MODES[mode] | {"value": {"fields": FIELDS}, "identity": {"message_id": "header.m"}} | more
     return dataset(**{**keys, "apply": keys["apply"] | {"compare": {"except": excepted}}})
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_any_mode_may_except_fields(dataset: MakeDataset, mode: str) -> None:
-    assert made(dataset, mode, ["sent_at", "host"]).excepted == {"sent_at", "host"}
+    assert make_dataset(dataset, mode, ["sent_at", "host"]).excepted == {"sent_at", "host"}
     assert dataset(**MODES["append"]).excepted == set()
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_compared_is_part_of_the_meaning_and_its_order_is_not(dataset: MakeDataset, mode: str) -> None:
     keys = MODES[mode] | {"value": {"fields": FIELDS}, "identity": {"message_id": "header.m"}}
-    whole, some = dataset(**keys), made(dataset, mode, ["sent_at", "host"])
-    generations = {whole.generation, some.generation, made(dataset, mode, ["sent_at"]).generation}
+    whole, some = dataset(**keys), make_dataset(dataset, mode, ["sent_at", "host"])
+    generations = {whole.generation, some.generation, make_dataset(dataset, mode, ["sent_at"]).generation}
     assert len(generations) == 3
-    assert some.generation == made(dataset, mode, ["host", "sent_at", "host"]).generation
+    assert some.generation == make_dataset(dataset, mode, ["host", "sent_at", "host"]).generation
 
 
 @pytest.mark.parametrize(
@@ -73,19 +73,19 @@ def test_a_field_that_decides_or_is_none_cannot_be_excepted(
     dataset: MakeDataset, mode: str, excepted: str, more: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ValidationError, match=re.escape(f"apply.compare.except: {said}")):
-        made(dataset, mode, [excepted], **more)
+        make_dataset(dataset, mode, [excepted], **more)
 
 
 def test_a_field_that_the_key_fills_cannot_be_excepted(dataset: MakeDataset) -> None:
     apply = {"mode": "upsert", "key": ["key.id"], "version": {"from": "n"}}
     with pytest.raises(ValidationError, match=r"apply\.compare\.except: id is used by apply\.key"):
-        made(dataset, "upsert", ["id"], key={"format": "json"}, apply=apply)
+        make_dataset(dataset, "upsert", ["id"], key={"format": "json"}, apply=apply)
 
 
 def test_a_field_that_only_the_filter_reads_may_be_excepted(dataset: MakeDataset) -> None:
     """The filter says of each record alone whether it is wanted."""
     source = {"exports": {"path": "e", "layout": "kcat", "origin": {"cluster": "c"}}, "filter": "host is not null"}
-    assert made(dataset, "append", ["host"], source=source).excepted == {"host"}
+    assert make_dataset(dataset, "append", ["host"], source=source).excepted == {"host"}
 
 
 FILE = """\
@@ -137,7 +137,7 @@ def test_the_gate_proposes_the_fields_in_which_the_shown_contents_differ(dataset
         "the contents that are shown differ in sent_at, host only: if that does not make them two things, declare "
         "apply.compare: {except: [sent_at, host]}"
     )
-    declared = made(dataset, "append", ["host"])
+    declared = make_dataset(dataset, "append", ["host"])
     assert "differ in sent_at only" in compare_proposal(declared, shown)
     assert "{except: [sent_at, host]}" in compare_proposal(declared, shown)
 

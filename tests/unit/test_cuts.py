@@ -315,12 +315,12 @@ def test_the_oldest_record_behind_a_cut_is_one_that_the_table_lacks(tmp_path: Pa
         lake_keys.cut("s", hour(2)), Cut(instant=hour(2), offsets={P0: 5, P1: 7}, starts={}, held_back=behind)
     )
 
-    def found(held_back: dict[str, datetime], **covered: list[Range]) -> datetime | None:
+    def find_oldest(held_back: dict[str, datetime], **covered: list[Range]) -> datetime | None:
         partitions = {{"p0": P0, "p1": P1}[name]: Present(present=ranges) for name, ranges in covered.items()}
         return oldest_behind(lake, plan.model_copy(update={"held_back": held_back}), Coverage(partitions=partitions))
 
-    assert found(behind) == hour(0)
-    assert found(behind, p0=[(0, 5)]) == hour(0)
-    assert found(behind, p0=[(0, 6)]) == hour(1)
-    assert found(behind, p0=[(0, 6)], p1=[(7, 8)]) is None
-    assert found({}) is None
+    assert find_oldest(behind) == hour(0)
+    assert find_oldest(behind, p0=[(0, 5)]) == hour(0)
+    assert find_oldest(behind, p0=[(0, 6)]) == hour(1)
+    assert find_oldest(behind, p0=[(0, 6)], p1=[(7, 8)]) is None
+    assert find_oldest({}) is None

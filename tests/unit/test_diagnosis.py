@@ -759,13 +759,13 @@ def test_every_rule_is_tried() -> None:
 def test_a_transaction_is_undecided_until_its_producers_marker_and_its_next_one_is_another() -> None:
     marker, other = replace(IN_TRANSACTION, offset=8, control=True), replace(IN_TRANSACTION, producer=8, offset=7)
 
-    def found(*batches: RecordBatch) -> list[str]:
+    def find_undecided(*batches: RecordBatch) -> list[str]:
         seen = facts(cluster=False, file=SEGMENTS, record_batches=batches)
         return [finding.found.split(" of ")[1] for finding in run_rule("undecided_transactions", seen)]
 
-    assert found(IN_TRANSACTION, other, marker) == ["producer 8 (epoch 0) from offset 7 on"]
-    assert found(IN_TRANSACTION, marker) == []
-    assert found(marker, replace(IN_TRANSACTION, offset=9)) == ["producer 7 (epoch 0) from offset 9 on"]
+    assert find_undecided(IN_TRANSACTION, other, marker) == ["producer 8 (epoch 0) from offset 7 on"]
+    assert find_undecided(IN_TRANSACTION, marker) == []
+    assert find_undecided(marker, replace(IN_TRANSACTION, offset=9)) == ["producer 7 (epoch 0) from offset 9 on"]
 
 
 def test_an_open_transaction_is_named_by_its_record_batch_where_no_producer_is_reported() -> None:

@@ -16,12 +16,12 @@ def row(offset: int, version: str | None, verdict: str, reason: str, **more: Any
     return place | given | more
 
 
-def seen(*rows: dict[str, Any]) -> list[str]:
+def describe_seen(*rows: dict[str, Any]) -> list[str]:
     return [seen_in_words(found) for found in seen_in(rows, MISSING)]
 
 
 def test_records_with_a_missing_version_are_named_and_no_others() -> None:
-    assert seen(
+    assert describe_seen(
         row(0, "1", "applied", "insert"),
         row(1, "6", "rejected", "wrong_type"),
         row(2, "2", "filtered", "filter"),
@@ -36,7 +36,7 @@ def test_records_with_a_missing_version_are_named_and_no_others() -> None:
 
 
 def test_what_was_taken_out_and_has_no_version_may_be_it_and_comes_last() -> None:
-    assert seen(
+    assert describe_seen(
         row(0, None, "rejected", "undecodable"),
         row(1, None, "rejected", "forgotten"),
         row(2, None, "control", "tombstone"),
@@ -50,21 +50,23 @@ def test_what_was_taken_out_and_has_no_version_may_be_it_and_comes_last() -> Non
 
 def test_of_a_record_that_was_judged_again_the_last_verdict_counts() -> None:
     """A rejected record that a replay has applied is no missing version; one that was received again is the first."""
-    assert seen(row(0, None, "rejected", "unknown_schema"), row(0, "1", "applied", "insert", batch="b2")) == []
-    assert seen(row(0, "2", "rejected", "wrong_type"), row(0, "2", "duplicate", "position", batch="b2")) == [
+    assert describe_seen(row(0, None, "rejected", "unknown_schema"), row(0, "1", "applied", "insert", batch="b2")) == []
+    assert describe_seen(row(0, "2", "rejected", "wrong_type"), row(0, "2", "duplicate", "position", batch="b2")) == [
         "version 2 is at t-0@0: rejected/wrong_type"
     ]
 
 
 def test_a_version_in_a_red_batch_is_named_with_the_batch() -> None:
     waiting = row(0, "2", "applied", "update", batch="b2", published=False)
-    assert seen(waiting) == ["version 2 is at t-0@0: applied/update in batch b2, which is not published"]
+    assert describe_seen(waiting) == ["version 2 is at t-0@0: applied/update in batch b2, which is not published"]
     rejected = row(0, "2", "rejected", "wrong_type")
-    assert seen(rejected, waiting) == ["version 2 is at t-0@0: rejected/wrong_type"], "the published verdict counts"
+    assert describe_seen(rejected, waiting) == ["version 2 is at t-0@0: rejected/wrong_type"], (
+        "the published verdict counts"
+    )
 
 
 def test_a_record_without_a_position_is_named_by_its_verdict() -> None:
     nowhere = {"topic": None, "partition": None, "offset": None}
-    assert seen(row(0, "2", "rejected", "wrong_type") | nowhere) == [
+    assert describe_seen(row(0, "2", "rejected", "wrong_type") | nowhere) == [
         "version 2 is at no known position: rejected/wrong_type"
     ]

@@ -45,7 +45,7 @@ def masking(dataset: MakeDataset, mask: dict[str, str], **more: Any) -> Dataset:
     return dataset("things", mask=mask, **given)
 
 
-def made(dataset: MakeDataset, *mask: str, **more: Any) -> Dataset:
+def make_dataset(dataset: MakeDataset, *mask: str, **more: Any) -> Dataset:
     return masking(dataset, dict.fromkeys(mask, "hash"), **more)
 
 
@@ -58,12 +58,12 @@ def test_a_digest_is_that_of_the_value_as_text() -> None:
 
 
 def test_only_masked_columns_are_masked_and_null_stays(dataset: MakeDataset) -> None:
-    things = made(dataset, "owner")
+    things = make_dataset(dataset, "owner")
     row = {"id": "a", "owner": "Ann", "at": None}
     assert masked(things, row) == row | {"owner": digest("Ann")}
     assert masked(things, {"owner": None}) == {"owner": None}
     assert masked_json(things, '{"owner":"Ann","stock":1.50}') == f'{{"owner": "{digest("Ann")}", "stock": "1.50"}}'
-    assert masked_json(made(dataset), '{"owner":"Ann"}') == '{"owner":"Ann"}'
+    assert masked_json(make_dataset(dataset), '{"owner":"Ann"}') == '{"owner":"Ann"}'
 
 
 def test_s5_hmac_is_keyed_and_hide_shows_nothing(dataset: MakeDataset) -> None:
@@ -121,14 +121,14 @@ def test_s5_the_digest_of_a_key_confirms_no_guess(dataset: MakeDataset, mask: st
 
 
 def test_what_is_made_of_a_masked_column_is_masked(dataset: MakeDataset) -> None:
-    assert made(dataset, "owner").masked == {"owner": "hash"}
-    assert made(dataset, "id").masked == {"id": "hash"}
-    assert made(dataset, "home").masked == {"home": "hash", "home_city": "hash"}
+    assert make_dataset(dataset, "owner").masked == {"owner": "hash"}
+    assert make_dataset(dataset, "id").masked == {"id": "hash"}
+    assert make_dataset(dataset, "home").masked == {"home": "hash", "home_city": "hash"}
     within = {"message_id": "header.m", "within": "day(at)"}
-    assert made(dataset, "at", identity=within).masked == {"at": "hash", "_within": "hash"}
+    assert make_dataset(dataset, "at", identity=within).masked == {"at": "hash", "_within": "hash"}
     add = {"mode": "increment", "key": ["owner"], "add": {"total": "stock"}}
     summed = {"apply": add, "identity": {"message_id": "header.m"}}
-    assert made(dataset, "stock", **summed).masked == {"stock": "hash", "total": "hash"}
+    assert make_dataset(dataset, "stock", **summed).masked == {"stock": "hash", "total": "hash"}
 
 
 def test_s5_what_shows_the_same_values_under_another_name_is_masked(dataset: MakeDataset) -> None:
@@ -156,7 +156,7 @@ def test_s5_fields_that_are_read_from_one_place_are_masked_together(dataset: Mak
 
 
 def test_a_mask_is_no_part_of_the_meaning(dataset: MakeDataset) -> None:
-    assert made(dataset, "owner").generation == made(dataset).generation
+    assert make_dataset(dataset, "owner").generation == make_dataset(dataset).generation
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,12 @@ def test_a_mask_is_no_part_of_the_meaning(dataset: MakeDataset) -> None:
 )
 def test_a_mask_that_cannot_be_is_refused(dataset: MakeDataset, mask: dict[str, str], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        Dataset.model_validate(made(dataset).model_dump(by_alias=True, exclude_none=True) | {"mask": mask})
+        Dataset.model_validate(make_dataset(dataset).model_dump(by_alias=True, exclude_none=True) | {"mask": mask})
 
 
 def test_a_producers_name_is_not_masked(dataset: MakeDataset) -> None:
     with pytest.raises(ValidationError, match=r"identity\.producer\.name reads a masked column"):
-        made(dataset, "owner", identity={"producer": {"name": "owner", "sequence": "stock"}})
+        make_dataset(dataset, "owner", identity={"producer": {"name": "owner", "sequence": "stock"}})
 
 
 ROWS = pd.DataFrame({"owner": ["Ann", "Bob"], "stock": [7, 8]})
@@ -226,19 +226,19 @@ def test_an_error_of_a_check_of_a_masked_column_is_not_shown() -> None:
 def test_s6_a_long_value_is_shown_by_its_beginning_its_length_and_a_digest(dataset: MakeDataset) -> None:
     long, other = "<" * 900_000, "<" * 899_999 + ">"
     row = {"id": long, "owner": other, "home": {"city": long}, "stock": 7, "at": None}
-    plain = masked(made(dataset), row)
+    plain = masked(make_dataset(dataset), row)
     assert plain["id"] == f"{'<' * 1_000}… (900,000 letters, {digest(long)})"
     assert plain["id"] != plain["owner"], "two long values that differ are shown as different"
     assert plain["home"].endswith(f"letters, {digest({'city': long})})")
     assert (plain["stock"], plain["at"]) == (7, None)
-    assert masked(made(dataset, "owner"), row)["owner"] == digest(other), "the digest is of all of it"
-    assert masked_json(made(dataset), json.dumps({"id": "a", "stock": 1.5})) == '{"id": "a", "stock": 1.5}'
-    assert len(masked_json(made(dataset), json.dumps(row))) < 4_000
+    assert masked(make_dataset(dataset, "owner"), row)["owner"] == digest(other), "the digest is of all of it"
+    assert masked_json(make_dataset(dataset), json.dumps({"id": "a", "stock": 1.5})) == '{"id": "a", "stock": 1.5}'
+    assert len(masked_json(make_dataset(dataset), json.dumps(row))) < 4_000
 
 
 def test_s6_the_values_of_a_long_row_are_cut_shorter(dataset: MakeDataset) -> None:
     names = [f"c{number}" for number in range(1_000)]
-    shown = masked(made(dataset), dict.fromkeys(names, "x" * 2_000) | {"short": "y" * 60, "n": 7})
+    shown = masked(make_dataset(dataset), dict.fromkeys(names, "x" * 2_000) | {"short": "y" * 60, "n": 7})
     assert len(json.dumps(shown)) < 90_000
     assert shown["c0"].startswith("x" * 1_000 + "… (2,000 letters, sha256:")
     assert shown["c999"] == f"… (2,000 letters, {digest('x' * 2_000)})"

@@ -77,7 +77,7 @@ Client = Callable[..., TestClient]
 
 @pytest.fixture
 def client(lake: Lake) -> Client:
-    """A browser of somebody who may read some datasets."""
+    """The browser of a user who may read some datasets."""
     return lambda *allowed: TestClient(reports_app(lambda: lake, lambda: set(allowed), lambda *_: None))
 
 
@@ -114,7 +114,7 @@ def words(page: str) -> str:
     return " ".join(unescape(re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL)).split())
 
 
-def shown(page: str) -> list[str]:
+def list_datasets(page: str) -> list[str]:
     """The datasets of the overview's rows, in their order."""
     return re.findall(r'<th role="rowheader" scope="row"><a href="/datasets/(\w+)"', page)
 
@@ -131,10 +131,10 @@ def test_nothing_is_said_or_counted_of_datasets_that_one_may_not_read(lake: Lake
 
     page = client("accounts", "some_other_dag").get("/").text
 
-    assert shown(page) == ["accounts"]
+    assert list_datasets(page) == ["accounts"]
     assert "1 dataset nothing waits for a decision" in words(page)
     assert "salaries" not in page
-    assert shown(client("accounts").get("/?q=bonuses").text) == []
+    assert list_datasets(client("accounts").get("/?q=bonuses").text) == []
     assert client("accounts").get("/datasets/salaries").status_code == 403
     assert client("accounts").get("/datasets/none").status_code == 403
 
@@ -242,7 +242,7 @@ def test_what_needs_a_person_comes_first(lake: Lake, client: Client) -> None:
 
     page = client("fine", "late", "stopped", "broken", "begun", "empty").get("/").text
 
-    assert shown(page) == ["stopped", "broken", "late", "begun", "fine", "empty"]
+    assert list_datasets(page) == ["stopped", "broken", "late", "begun", "fine", "empty"]
     said = words(page)
     assert "6 datasets 1 red batch waits for a decision 1 late 1 report cannot be read" in said
     assert "red: waits for a decision conflicts" in said
@@ -293,7 +293,7 @@ def test_an_earlier_batch_that_is_not_finished_is_named_behind_a_green_one_and_c
     page = client("accounts", "begun").get("/").text
 
     assert "green: published 1 earlier batch is to be run again" in words(page)
-    assert shown(page) == ["begun", "accounts"]
+    assert list_datasets(page) == ["begun", "accounts"]
 
 
 def test_the_filter_looks_into_names_tables_owners_and_descriptions(lake: Lake, client: Client) -> None:
@@ -303,10 +303,10 @@ def test_the_filter_looks_into_names_tables_owners_and_descriptions(lake: Lake, 
     keep(lake, "clicks", owner="web")
     browser = client("accounts", "clicks")
 
-    assert shown(browser.get("/?q=CLICK").text) == ["clicks"]
-    assert shown(browser.get("/?q=web").text) == ["clicks"]
-    assert shown(browser.get("/?q=state+newest").text) == ["accounts"]
-    assert shown(browser.get("/?q=tests.").text) == ["accounts", "clicks"]
+    assert list_datasets(browser.get("/?q=CLICK").text) == ["clicks"]
+    assert list_datasets(browser.get("/?q=web").text) == ["clicks"]
+    assert list_datasets(browser.get("/?q=state+newest").text) == ["accounts"]
+    assert list_datasets(browser.get("/?q=tests.").text) == ["accounts", "clicks"]
     assert "Nothing matches “no such thing”" in words(browser.get("/?q=no+such+thing").text)
 
 
@@ -318,11 +318,11 @@ def test_pages_together_are_all_datasets_once_and_keep_the_filter(lake: Lake, cl
 
     first, second = browser.get("/?q=thing").text, browser.get("/?q=thing&page=2").text
 
-    assert len(shown(first)) == ROWS
-    assert shown(first) + shown(second) == names
+    assert len(list_datasets(first)) == ROWS
+    assert list_datasets(first) + list_datasets(second) == names
     assert 'href="/?page=2&amp;q=thing"' in first
     assert 'href="/?page=1&amp;q=thing"' in second
-    assert shown(browser.get("/?q=thing&page=99").text) == shown(second)
+    assert list_datasets(browser.get("/?q=thing&page=99").text) == list_datasets(second)
     assert browser.get("/?page=0").status_code == 422
     (following,) = re.findall(r'rel="next" href="([^"]*)"', browser.get("/?q=a%26b").text)
     assert unescape(following) == "/?page=2&q=a%26b"
@@ -334,7 +334,7 @@ def test_what_needs_a_person_is_on_the_first_page_whatever_its_name(lake: Lake, 
     for name in names:
         keep(lake, name)
 
-    assert shown(client(*names).get("/").text)[0] == names[-1]
+    assert list_datasets(client(*names).get("/").text)[0] == names[-1]
 
 
 def test_a_lake_without_a_batch_says_so(client: Client, lake: Lake) -> None:
@@ -351,7 +351,7 @@ def test_a_dataset_file_without_a_batch_has_a_row_and_an_ordinary_dag_has_none(
 
     page = client("accounts", "nightly_cleanup").get("/").text
 
-    assert shown(page) == ["accounts"]
+    assert list_datasets(page) == ["accounts"]
     assert "no batch yet" in words(page)
     assert not [prefix for prefix in watched.lists if "nightly_cleanup" in prefix], "its reports were looked for"
 
@@ -500,7 +500,7 @@ def test_damage_costs_a_row_its_numbers_and_no_more(lake: Lake, client: Client) 
     browser = client("accounts", "clicks")
 
     page = browser.get("/").text
-    assert shown(page) == ["accounts", "clicks"]
+    assert list_datasets(page) == ["accounts", "clicks"]
     assert "1 decision cannot be read" in words(page)
 
     page = browser.get("/datasets/accounts").text
@@ -526,7 +526,7 @@ def test_an_invalid_dataset_file_costs_no_other_dataset_its_row(lake: Lake, clie
 
     page = client("accounts", "folder", *contents).get("/").text
 
-    assert sorted(shown(page)) == ["accounts", "folder", "latin", "listed", "odd", "torn"]
+    assert sorted(list_datasets(page)) == ["accounts", "folder", "latin", "listed", "odd", "torn"]
     assert words(page).count("green: published") == 2
 
 
@@ -550,7 +550,7 @@ def test_an_instant_without_a_zone_is_damage_and_no_more(lake: Lake, client: Cli
 
     page = browser.get("/").text
 
-    assert sorted(shown(page)) == ["decided", "fine", "late", "undated"]
+    assert sorted(list_datasets(page)) == ["decided", "fine", "late", "undated"]
     assert "3 red batches wait for a decision 1 report cannot be read" in words(page)
     assert "1 decision cannot be read" in words(page)
     for name in ("fine", "late", "undated", "decided"):
@@ -568,7 +568,7 @@ def test_an_unforeseen_error_in_one_dataset_costs_no_other_its_row(
 
     page = client("accounts", "odd").get("/").text
 
-    assert shown(page) == ["odd", "accounts"]
+    assert list_datasets(page) == ["odd", "accounts"]
     assert "cannot be shown: the API server's log says why" in words(page)
     assert "green: published" in words(page)
     assert "dataset odd cannot be shown on the overview" in caplog.text
@@ -629,7 +629,7 @@ def test_a_lake_without_histories_is_read_report_by_report_and_only_the_newest(
     browser = client("accounts")
     watched.reads.clear()
 
-    assert shown(browser.get("/").text) == ["accounts"]
+    assert list_datasets(browser.get("/").text) == ["accounts"]
     assert len(watched.reads) == UNKEPT
 
     watched.reads.clear()

@@ -212,7 +212,7 @@ def inexact(**changed: Any) -> Report:
     )
 
 
-def said(report: Report) -> str:
+def render_text(report: Report) -> str:
     """The page as a reader gets it: without tags and style, white space folded, thin spaces as spaces."""
     body = re.sub(r"<style>.*?</style>", "", render(report), flags=re.DOTALL)
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
@@ -243,14 +243,14 @@ def test_every_link_inside_the_page_leads_somewhere(report_of: Any) -> None:
 @EVERY
 def test_the_header_names_the_batch_and_who_owns_it(report_of: Any) -> None:
     report = report_of()
-    text = said(report)
+    text = render_text(report)
     for fact in (report.dataset, report.table, report.batch, report.owner, report.description):
         assert fact in text
     assert "Written 2026-03-09 06:12:44 UTC" in text
 
 
 def test_a_published_batch_says_which_snapshot_holds_it() -> None:
-    text = said(published())
+    text = render_text(published())
     assert "Published Readers of payments.accounts see this batch" in text
     assert "snapshot 4823117063195570012 , attempt a41f09c2" in text
     assert "not published" not in text.lower()
@@ -258,12 +258,12 @@ def test_a_published_batch_says_which_snapshot_holds_it() -> None:
 
 
 def test_a_published_batch_whose_last_audit_is_red_says_so() -> None:
-    assert "The audit that ran last is red all the same" in said(published(checks=[CONFLICTS]))
-    assert "red all the same" not in said(published())
+    assert "The audit that ran last is red all the same" in render_text(published(checks=[CONFLICTS]))
+    assert "red all the same" not in render_text(published())
 
 
 def test_a_red_batch_says_why_and_that_readers_see_nothing_of_it() -> None:
-    text = said(red())
+    text = render_text(red())
     assert "Red: not published, main is untouched" in text
     assert "conflicts: found 1, wanted at most 0" in text
     assert "Nothing below is what readers see" in text
@@ -271,7 +271,7 @@ def test_a_red_batch_says_why_and_that_readers_see_nothing_of_it() -> None:
 
 
 def test_an_unpublished_batch_shows_what_there_is_and_claims_no_verdicts() -> None:
-    text = said(unpublished())
+    text = render_text(unpublished())
     assert "Not published yet The batch has not been upserted yet." in text
     assert "2026-03-09 05:00 to 06:00 UTC" in text
     assert "part-0.parquet 74.3 MB –" in text
@@ -280,7 +280,7 @@ def test_an_unpublished_batch_shows_what_there_is_and_claims_no_verdicts() -> No
 
 
 def test_an_export_is_named_where_there_is_no_interval() -> None:
-    assert "Interval export" in said(published())
+    assert "Interval export" in render_text(published())
 
 
 @pytest.mark.parametrize(
@@ -293,19 +293,19 @@ def test_an_export_is_named_where_there_is_no_interval() -> None:
     ],
 )
 def test_a_batch_that_is_no_export_is_not_called_one(batch: str, words: str) -> None:
-    text = said(published(batch=batch))
+    text = render_text(published(batch=batch))
     assert f"Interval {words} Owner" in text
     assert "Interval export" not in text
 
 
 def test_a_note_ends_with_one_period_whether_it_brought_its_own_or_not() -> None:
-    text = said(published(notes=["Its leader changed", "2 objects are not read."]))
+    text = render_text(published(notes=["Its leader changed", "2 objects are not read."]))
     assert "Its leader changed. 2 objects are not read. " in text
     assert ".." not in text
 
 
 def test_verdicts_and_reasons_come_with_count_share_and_meaning() -> None:
-    text = said(red())
+    text = render_text(red())
     assert "superseded Valid, but a newer version is there. 137 51.3 %" in text
     assert "message_id the same message id at another position 24 9.0 %" in text
     assert "conflict Same identity or version, other content: a person has to look. 1 0.4 %" in text
@@ -317,14 +317,14 @@ def test_what_the_dataset_can_say_of_a_record_has_a_meaning() -> None:
     counts: dict[str, dict[str, int]] = {}
     for verdict, reason in OUTCOMES:
         counts.setdefault(verdict, {})[reason] = 7
-    text = said(published(counts=counts, landed=7 * len(OUTCOMES)))
+    text = render_text(published(counts=counts, landed=7 * len(OUTCOMES)))
     for outcome in OUTCOMES.values():
         assert f"{outcome.reason} {outcome.meaning} 7 " in text
         assert outcome.verdict.meaning in text
 
 
 def test_duplicates_are_counted_by_reason_the_most_frequent_first() -> None:
-    text = said(published())
+    text = render_text(published())
     reasons = text[text.index("Duplicates by reason") :]
     assert reasons.index("position 21") < reasons.index("message_id 4")
     assert "16 of them are at positions that the table had processed before" in reasons
@@ -345,7 +345,7 @@ def test_duplicates_name_their_cause_its_evidence_and_the_setting_that_prevents_
     pressed = Duplicates(
         reason="business_key", session="unknown", records=9, seconds=None, record="t-0@9", survivor="t-0@1", **same
     )
-    text = said(published(causes=causes_of([again, pressed])))
+    text = render_text(published(causes=causes_of([again, pressed])))
     causes = text[text.index("Why there are duplicates") :]
     assert causes.index("sent again by the application 9") < causes.index("retry after a lost acknowledgement 3")
     assert "250 ms to 1.5 min apart; for example t-0@8 of t-0@4" in causes.replace("\N{NARROW NO-BREAK SPACE}", " ")
@@ -366,15 +366,15 @@ def test_what_the_sequence_rule_found_is_shown_session_by_session() -> None:
     stale = CameAgain(
         session=session, highest=Highest(partition="c/t/1/0", producer="<till-7>", epoch=-1, sequence=9, offset=9)
     )
-    text = said(published(producers=found, come_again=[stale], highest=[stale.highest]))
+    text = render_text(published(producers=found, come_again=[stale], highest=[stale.highest]))
     assert "accepted 15 repeat 2 gap 1 fenced 0 in 2 sessions" in text
     assert "<till-7> c/t/1/0 [20, 31) 6 to 12 9 at 9 2 4 0 repeat at 23" in text
     assert "from offset 20 on it counts from 6 again, though 9 is at offset 9 in an earlier batch" in text
     assert "&lt;till-7&gt;" in render(published(producers=found))
     assert "left out" not in text
-    unseen = said(published(producers=found, highest=[stale.highest], left_out=1_234))
+    unseen = render_text(published(producers=found, highest=[stale.highest], left_out=1_234))
     assert "the highest sequence of 1 session, and has left out 1 234 so far" in unseen
-    assert "[20, 31) 6 to 12 – 2 4 0" in said(published(producers=found))
+    assert "[20, 31) 6 to 12 – 2 4 0" in render_text(published(producers=found))
 
 
 def test_jepsens_words_stand_where_the_documentation_has_them() -> None:
@@ -382,14 +382,14 @@ def test_jepsens_words_stand_where_the_documentation_has_them() -> None:
     table = VERDICTS_PAGE.read_text().partition("| Jepsen |")[2].partition("\n\n")[0]
     here = {row.split(" | ")[0].strip("| "): row.split(" | ")[2] for row in table.splitlines()[2:]}
     fits = {word: set(re.findall(r"`([a-z_/]+)`", text)) for word, text in here.items()}
-    at_position = said(published(counts={"conflict": {"inconsistent_position": 1}}))
+    at_position = render_text(published(counts={"conflict": {"inconsistent_position": 1}}))
     assert fits["inconsistent offsets"] == {"conflict/inconsistent_position"}
     assert re.search("inconsistent_position [^0-9]+ in Jepsen's words inconsistent offsets 1 ", at_position)
     kinds = [*HoleKind]
-    pages = {kind: said(published(accounts=[account(0, 0, 10, 9, explained={kind: 1})])) for kind in kinds}
+    pages = {kind: render_text(published(accounts=[account(0, 0, 10, 9, explained={kind: 1})])) for kind in kinds}
     assert {kind for kind, page in pages.items() if "lost write" in page} == fits["lost write"] == set(LOST)
     assert "unexplained" in here["lost write"]
-    assert "lost write" in said(red(accounts=[account(0, 0, 10, 9, unexplained=[(1, 2)])]))
+    assert "lost write" in render_text(red(accounts=[account(0, 0, 10, 9, unexplained=[(1, 2)])]))
     producers = Producers(sessions=1, outcomes={"accepted": 1, "repeat": 1}, missing=0, listed=[])
     assert "overtaken" in here["nonmonotonic send"]
     assert 'overtaken, in Jepsen&#39;s words a nonmonotonic send">repeat' in render(published(producers=producers))
@@ -400,7 +400,7 @@ def test_jepsens_words_stand_where_the_documentation_has_them() -> None:
 
 
 def test_the_partition_equation_holds() -> None:
-    text = said(published())
+    text = render_text(published())
     assert "payments.accounts-0 sample, incarnation 1 [44, 88) 44 39 2 quarantined 5" in text
     assert "holds 44 = 39 + 5 + 0" in text
     assert "holds 41 = 36 + 5 + 0" in text
@@ -409,42 +409,42 @@ def test_the_partition_equation_holds() -> None:
 
 
 def test_a_partition_whose_equation_does_not_hold_comes_first() -> None:
-    text = said(published(accounts=[account(0, 0, 10, 10), account(10, 0, 10, 10), account(2, 5, 20, 12)]))
+    text = render_text(published(accounts=[account(0, 0, 10, 10), account(10, 0, 10, 10), account(2, 5, 20, 12)]))
     assert "does not hold 15 = 12 + 0 + 0" in text
     places = [text.index(f"payments.accounts-{partition} sample") for partition in (2, 0, 10)]
     assert places == sorted(places)
 
 
 def test_unexplained_offsets_are_named_though_the_equation_holds() -> None:
-    text = said(red(accounts=[account(0, 100, 110, 6, unexplained=[(101, 103), (107, 109)])]))
+    text = render_text(red(accounts=[account(0, 100, 110, 6, unexplained=[(101, 103), (107, 109)])]))
     assert "4 [101, 103) [107, 109)" in text
     assert "holds 10 = 6 + 0 + 4" in text
     assert "Offsets are missing for which nothing accounts" in text
 
 
 def test_records_that_no_verdict_accounts_for_break_the_batchs_equation() -> None:
-    assert "landed 80 = Σ verdicts 79 does not hold" in said(
+    assert "landed 80 = Σ verdicts 79 does not hold" in render_text(
         published(counts={"applied": {"insert": 79}, "duplicate": {}})
     )
-    assert "landed 80 = Σ verdicts 80 holds" in said(published(counts={"applied": {"insert": 80}}))
+    assert "landed 80 = Σ verdicts 80 holds" in render_text(published(counts={"applied": {"insert": 80}}))
 
 
 def test_what_waited_in_the_table_is_counted_next_to_what_landed() -> None:
     chain = {"counts": {"applied": {"insert": 81, "update": 1}}}
-    woken = said(published(**chain, woken=2, held=5))
+    woken = render_text(published(**chain, woken=2, held=5))
     assert "landed and woken 82 = Σ verdicts 82 holds" in woken
     assert re.search(r"Woken 2 .*Held 5 ", woken)
-    still = said(published(**chain | {"landed": 82}, held=0))
+    still = render_text(published(**chain | {"landed": 82}, held=0))
     assert "landed 82 = Σ verdicts 82 holds" in still
     assert re.search(r"Woken 0 .*Held 0 ", still)
-    newer = said(published())
+    newer = render_text(published())
     assert re.search(r"Rows inserted 4 .*Rows updated 21 .*Rows deleted 3 ", newer)
-    assert "Rows inserted" not in said(unpublished())
+    assert "Rows inserted" not in render_text(unpublished())
     assert "Held" not in newer
 
 
 def test_an_inexact_layout_is_accounted_by_object_and_says_why() -> None:
-    text = said(inexact())
+    text = render_text(inexact())
     assert "Reconciliation by object" in text
     assert "offset looks like one that a transaction or compaction took" in text
     assert "payments.entries+0+0000000188.json 1.3 kB 10" in text
@@ -454,7 +454,7 @@ def test_an_inexact_layout_is_accounted_by_object_and_says_why() -> None:
 
 
 def test_checks_stand_red_first_and_an_errored_one_did_not_fail() -> None:
-    text = said(red())
+    text = render_text(red())
     section = text[text.index("2 of 5 stop the batch") :]
     parts = [
         "Stops the batch 2",
@@ -475,13 +475,13 @@ def test_checks_stand_red_first_and_an_errored_one_did_not_fail() -> None:
 
 def test_a_red_check_that_cannot_be_waived_says_so() -> None:
     lost = VERDICTS.model_copy(update={"status": "failed", "observed": "79"})
-    assert "cannot be waived" in said(red(checks=[lost]))
-    assert "cannot be waived" not in said(red())
+    assert "cannot be waived" in render_text(red(checks=[lost]))
+    assert "cannot be waived" not in render_text(red())
 
 
 def test_a_red_check_says_what_the_dataset_file_can_say() -> None:
     proposed = CONFLICTS.model_copy(update={"way_out": "apply.version.tie: last takes the larger offset"})
-    assert "In the dataset file: apply.version.tie: last takes the larger offset" in said(red(checks=[proposed]))
+    assert "In the dataset file: apply.version.tie: last takes the larger offset" in render_text(red(checks=[proposed]))
 
 
 def test_warnings_alone_are_not_red() -> None:
@@ -489,7 +489,7 @@ def test_warnings_alone_are_not_red() -> None:
 
 
 def test_a_conflict_shows_both_records_and_marks_what_differs() -> None:
-    text = said(red())
+    text = render_text(red())
     assert "same_version within the batch, differs in status, credit_limit" in text
     assert "payments.accounts-1@104" in text
     assert "payments.accounts-1@125" in text
@@ -497,12 +497,12 @@ def test_a_conflict_shows_both_records_and_marks_what_differs() -> None:
     assert "credit_limit ≠ 750.25 null" in text
     assert 'owner "Ada" "Ada"' in text
     assert "Other record of the batch would win" in text
-    assert "Other record of the batch wins" in said(published(examples={"conflicts": [CONFLICT]}))
+    assert "Other record of the batch wins" in render_text(published(examples={"conflicts": [CONFLICT]}))
 
 
 def test_a_stored_conflict_says_which_record_wins() -> None:
     won, lost = (
-        said(red(examples={"conflicts": [CONFLICT | {"scope": "stored", "won": won}]})) for won in (True, False)
+        render_text(red(examples={"conflicts": [CONFLICT | {"scope": "stored", "won": won}]})) for won in (True, False)
     )
     assert "against the table" in won
     assert "Judged record would win" in won
@@ -511,22 +511,22 @@ def test_a_stored_conflict_says_which_record_wins() -> None:
 
 def test_a_conflict_without_fields_still_names_the_records() -> None:
     bare = {side: CONFLICT[side] | {"fields": None} for side in ("record", "other")}  # type: ignore[operator]
-    text = said(red(examples={"conflicts": [CONFLICT | bare]}))
+    text = render_text(red(examples={"conflicts": [CONFLICT | bare]}))
     assert "payments.accounts-1@125 against payments.accounts-1@104: the fields were not kept" in text
 
 
 def test_rejected_records_show_where_why_and_what() -> None:
-    text = said(red())
+    text = render_text(red())
     assert "undecodable the value is not one JSON value payments.accounts-0@61" in text
     assert '{"owner":"Ada","status":"act' in text
     assert "(cut)" not in text
-    nothing = said(red(examples={"rejected": [REJECTED | {"value": None}, REJECTED | {"value": "x" * 300}]}))
+    nothing = render_text(red(examples={"rejected": [REJECTED | {"value": None}, REJECTED | {"value": "x" * 300}]}))
     assert "The value is null." in nothing
     assert "… (cut)" in nothing
 
 
 def test_failing_keys_are_listed() -> None:
-    text = said(red(examples={"failing_keys": [{"transfer_id": "t-1", "account_id": "a-9"}]}))
+    text = render_text(red(examples={"failing_keys": [{"transfer_id": "t-1", "account_id": "a-9"}]}))
     assert "Keys that stand more than once transfer_id account_id t-1 a-9" in text
 
 
@@ -570,13 +570,13 @@ def test_characters_that_cannot_be_seen_are_spelled_out() -> None:
 
 def test_long_lists_are_folded_and_lose_nothing() -> None:
     objects = [LandedLine(name=f"part-{number:04}", size=1, records=1) for number in range(1000)]
-    text = said(published(objects=objects))
+    text = render_text(published(objects=objects))
     assert "988 more of 1 000 objects" in text
     assert all(object_.name in text for object_ in objects)
 
 
 def test_a_batch_without_records_says_none() -> None:
-    text = said(published(landed=0, covered=0, counts={}, changes={}, accounts=[], objects=[], examples={}))
+    text = render_text(published(landed=0, covered=0, counts={}, changes={}, accounts=[], objects=[], examples={}))
     assert "None: no record was landed." in text
     assert "landed 0 = Σ verdicts 0 holds" in text
 

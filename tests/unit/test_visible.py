@@ -60,7 +60,7 @@ def test_s9_an_approval_shows_what_a_key_holds_and_no_two_keys_alike(
 ) -> None:
     monkeypatch.setattr("onefold.orchestration.approval.report_link", lambda *_: "/report")
 
-    def shown(name: str) -> str:
+    def show_approval(name: str) -> str:
         sides = [{"topic": "t", "partition": 0, "offset": n, "fields": {"id": name, "n": n}} for n in (1, 2)]
         conflict = {"reason": "same_version", "scope": "stored", "won": True, "record": sides[1], "other": sides[0]}
         conflict["other"]["fields"]["id"] = "plain"
@@ -73,11 +73,11 @@ def test_s9_an_approval_shows_what_a_key_holds_and_no_two_keys_alike(
         request = Request(batch="1", decision="release", reason=name, waivers=())
         return body_of(dataset(), request, made, found, asked_by=name)
 
-    text = shown(HOSTILE)
+    text = show_approval(HOSTILE)
     assert hidden(text) == []
     assert text.count("acc\\u202e123") == 4, "asked by, reason, check, key"
     names = ["a b", "a  b", "a\tb", "a\nb", "a'b", "a`b", "a\u200bb", "a\u2028b"]
-    assert len({shown(name) for name in names}) == len(names)
+    assert len({show_approval(name) for name in names}) == len(names)
     assert hidden(subject_of(dataset(), Request(batch=HOSTILE, decision="skip", reason="x", waivers=()))) == []
 
 
