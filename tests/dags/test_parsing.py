@@ -50,7 +50,7 @@ def test_every_dataset_file_is_a_dag_next_to_onefolds_own_and_there_are_no_impor
 @pytest.mark.parametrize(
     "file", ["onefold_datasets", "onefold_invalid_datasets", "onefold_decide", "onefold_housekeeping"]
 )
-def test_of_200_dataset_files_each_is_a_dag_without_code_and_each_is_opened_once(
+def test_each_of_200_dataset_files_is_a_dag_without_code_and_is_opened_once(
     probe: Any, datasets: Path, file: str
 ) -> None:
     given = (datasets / "accounts.yaml").read_text()

@@ -285,7 +285,7 @@ def test_a_cluster_is_inspected_over_sasl_and_tls(weak: Weak) -> None:
         ({"ssl.ca.location": ""}, "certificate verify failed"),
     ],
 )
-def test_who_is_refused_hears_it_at_once(
+def test_a_refused_client_fails_at_once(
     weak: Weak, topic: Callable[..., Topics], wrong: dict[str, str], said: str
 ) -> None:
     t = topic({name: value for name, value in weak.secure(**wrong).items() if value})

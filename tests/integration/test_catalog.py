@@ -120,7 +120,7 @@ def test_other_branches_that_move_at_once_hinder_no_publish(lake: Lake, things: 
     assert all(state.ref(f"other_{number}") for number in range(5))
 
 
-def test_of_many_that_publish_from_one_base_one_wins(lake: Lake, things: Dataset) -> None:
+def test_one_of_many_publishes_from_one_base_wins(lake: Lake, things: Dataset) -> None:
     heads = [(f"b{number}", *merged(lake, things, f"b{number}")) for number in range(4)]
     start = Barrier(4)
 

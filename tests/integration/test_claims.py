@@ -91,7 +91,7 @@ def start(own: dict[str, str], **more: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.by_day("sqlite", why="what a killed driver has claimed is tried on both by day")
-def test_of_three_processes_one_puts_each_object_and_it_stays(own: dict[str, str]) -> None:
+def test_one_of_three_processes_puts_each_object_and_it_is_kept(own: dict[str, str]) -> None:
     names = ["one", "two", "three"]
     processes = [start(own) for _ in names]
     for process, name in zip(processes, names, strict=True):

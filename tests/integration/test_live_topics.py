@@ -275,7 +275,7 @@ def test_intervals_that_are_first_cut_when_only_the_landing_holds_them_are_read_
     ]
 
 
-def test_of_an_interval_that_is_first_cut_late_the_offsets_without_a_landing_are_reported(topics: Make) -> None:
+def test_offsets_without_a_landing_are_reported_for_an_interval_that_is_first_cut_late(topics: Make) -> None:
     t = topics()
     t.send([0.1, 0.2])
     t.land(t.plan())
@@ -317,7 +317,7 @@ def test_what_expired_between_two_runs_is_reported_by_the_second(topics: Make) -
     assert t.positions(manifest) == [(t.names[0], 0, 4), (t.names[0], 1, 1)]
 
 
-def test_where_a_topic_began_before_anybody_read_it_is_no_loss(topics: Make) -> None:
+def test_offsets_before_the_first_read_of_a_topic_are_no_loss(topics: Make) -> None:
     t = topics()
     t.send([0.1, 0.2, 0.3])
     t.expire(before=2)

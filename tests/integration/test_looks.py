@@ -127,7 +127,7 @@ def test_a_second_dataset_begins_where_its_source_is_known(topics: Make) -> None
 
 @pytest.mark.by_day("created again", why="a topic that was deleted is planned by a plain run by day")
 @pytest.mark.parametrize("again", [True, False], ids=["created again", "deleted"])
-def test_of_a_topic_that_is_gone_the_known_part_is_a_loss_and_the_rest_is_named_once(topics: Make, again: bool) -> None:
+def test_the_known_part_of_a_topic_that_is_gone_is_a_loss_and_the_rest_is_named_once(topics: Make, again: bool) -> None:
     t = topics()
     dataset, began = t.dataset(), datetime.now(UTC) - HOUR
     first_end = datetime.now(UTC) - timedelta(seconds=1)

@@ -105,7 +105,9 @@ def test_a_topic_is_planned_landed_and_its_holes_explained_by_tokens(guarded: Gu
         ({"sasl.oauthbearer.scope": "other"}, "invalid_scope"),
     ],
 )
-def test_who_gets_no_token_hears_it_at_once(guarded: Guarded, topic: Topics, wrong: dict[str, str], said: str) -> None:
+def test_a_client_without_a_token_fails_at_once(
+    guarded: Guarded, topic: Topics, wrong: dict[str, str], said: str
+) -> None:
     begun = time.monotonic()
     with pytest.raises(ClusterRefusedError, match=f"kafka_default .*{said}") as raised:
         reached_by(topic, guarded.settings(**wrong)).plan()

@@ -143,7 +143,7 @@ def test_a_bucket_that_is_older_than_its_catalog_goes_on_from_what_it_has(
     assert find_lost(project.lake) == []
 
 
-def test_where_nothing_lies_nothing_is_given_up(project: Project) -> None:
+def test_no_table_is_given_up_while_the_warehouse_is_away(project: Project) -> None:
     warehouse, before = project.home / ".lake" / "warehouse", tables(project)
     away = warehouse.rename(warehouse.with_name("not-mounted"))
     done = project.onefold("recover")

@@ -36,7 +36,7 @@ def test_the_newest_records_are_judged_and_nothing_is_written(project: Project, 
     assert len(ExportSource(project.lake, project.dataset()).newest(10_000).objects) == 2
 
 
-def test_of_a_large_object_the_newest_records_are_judged_and_no_more_than_asked_for(
+def test_the_newest_records_of_a_large_object_are_judged_and_no_more_than_asked_for(
     project: Project, session: SparkSession
 ) -> None:
     ids = [thing(number, f"id-{number}", number) for number in range(20)]

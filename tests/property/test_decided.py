@@ -79,7 +79,7 @@ def every_log(dataset: Dataset) -> list[tuple[Decoded, ...]]:
 
 @pytest.mark.by_day("upsert, tie conflict", "increment", why="chains are drawn by the other test")
 @pytest.mark.parametrize("kind", DECIDED)
-def test_L1_of_every_log_of_three_records_the_rows_are_the_same_in_every_order_and_split(
+def test_L1_the_rows_of_every_log_of_three_records_are_the_same_in_every_order_and_split(
     kind: str, plain: SparkSession, dataset: MakeDataset
 ) -> None:
     made = dataset(**DECIDED[kind])
@@ -108,7 +108,7 @@ def test_L1_of_every_log_of_three_records_the_rows_are_the_same_in_every_order_a
 
 
 @pytest.mark.parametrize("kind", DECIDED)
-def test_L1_of_odd_logs_the_rows_are_a_function_of_the_records_and_the_decisions(
+def test_L1_the_rows_of_odd_logs_are_a_function_of_the_records_and_the_decisions(
     kind: str, plain: SparkSession, dataset: MakeDataset
 ) -> None:
     made, drawings = dataset(**DECIDED[kind]), list[Any]()

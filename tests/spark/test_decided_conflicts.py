@@ -146,7 +146,7 @@ def test_an_upsert_keeps_winner_and_loser_of_a_version(operator: Make, dataset: 
 
 
 @pytest.mark.nightly(reason="tests/property/test_decided.py draws several decisions by day")
-def test_of_two_decisions_each_loser_stays_one(appended: Operator) -> None:
+def test_each_loser_of_two_decisions_stays_a_loser(appended: Operator) -> None:
     assert appended.release(said(10, "second"), said(11, "third")).published
     assert appended.release(said(5, "first"), said(0, "third")).published
     counts = appended.green(said(1, "third"), said(2, "second"), said(3, "first"))
@@ -271,7 +271,7 @@ def test_a_rollback_of_the_released_batch_overrules_what_it_decided(appended: Op
 
 
 @pytest.mark.nightly(reason="a combination with a mark: tests/unit/test_decided_conflicts.py has its rule")
-def test_of_a_key_that_was_forgotten_both_contents_stay_away(operator: Make, dataset: MakeDataset) -> None:
+def test_both_contents_of_a_forgotten_key_stay_away(operator: Make, dataset: MakeDataset) -> None:
     desk = operator(accounts(dataset, quality=OPEN))
     assert desk.release(owned(10, "wrong"), owned(11, "right")).published
     made, _ = forget(desk.lake, desk.dataset, [{"id": "k"}], None, "mia", "asked to")

@@ -97,7 +97,7 @@ def test_a_superseded_record_counts_and_so_does_what_the_table_has(source: Sourc
     assert (source.newest(second), second.red) == (None, None), "the table's newest record is a moment old"
 
 
-def test_where_nothing_new_came_the_age_is_that_of_the_coverage(
+def test_the_age_without_new_records_is_that_of_the_coverage(
     source: Source, lake: Lake, made: Dataset, tmp_path: Path
 ) -> None:
     """A plain run, and an interval at the live edge; not one of long ago, and not another folder."""

@@ -153,7 +153,7 @@ def test_a_lower_version_behind_the_row_in_its_partition_went_backwards(
 
 @pytest.mark.parametrize("chained", [False, True])
 @pytest.mark.parametrize("tie", ["conflict", "last", "first"])
-def test_who_lost_to_its_own_version_answers_to_the_row_that_beats_both(
+def test_a_record_that_lost_to_its_own_version_names_the_row_that_beats_both(
     spark: SparkSession, dataset: MakeDataset, tie: str, chained: bool
 ) -> None:
     first, winner, loser = (50, 60, 61) if tie == "first" else (70, 61, 60)

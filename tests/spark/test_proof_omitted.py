@@ -112,7 +112,7 @@ def test_a_masked_key_is_named_by_its_digest(shops: MakeDataset, fold: Fold, ses
 
 
 @pytest.mark.nightly(reason="test_situations has offsets of two partitions by day")
-def test_of_versions_that_are_offsets_only_those_of_one_partition_compare(
+def test_versions_that_are_offsets_compare_within_one_partition_only(
     shops: MakeDataset, fold: Fold, session: SparkSession, lake: Lake
 ) -> None:
     """Offset 9 of another partition is not newer than offset 1 of this one."""

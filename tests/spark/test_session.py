@@ -36,7 +36,7 @@ def test_what_is_asked_at_once_is_asked_side_by_side_of_the_session_and_answered
     assert answers == [(3, own), (5, own)]
 
 
-def test_of_what_is_asked_at_once_the_first_failure_is_raised_when_all_have_ended(session: SparkSession) -> None:
+def test_the_first_failure_of_simultaneous_queries_is_raised_when_all_have_ended(session: SparkSession) -> None:
     ended = []
 
     def slow() -> None:

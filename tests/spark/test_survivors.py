@@ -160,7 +160,7 @@ def test_upsert_tie_last_supersedes_and_tie_first_keeps_the_first(spark: SparkSe
     assert judged(spark, first, upsert(dataset, "first")) == expected_rows(first)
 
 
-def test_of_two_contents_at_one_position_the_smaller_hash_is_used(spark: SparkSession, dataset: MakeDataset) -> None:
+def test_the_smaller_hash_of_two_contents_at_one_position_is_used(spark: SparkSession, dataset: MakeDataset) -> None:
     made = append(dataset)
     table: list[Expected] = [
         (rec(1, "b", "k"), "conflict", "inconsistent_position", 1),

@@ -72,7 +72,7 @@ def test_what_others_wrote_passes_for_nothing_of_ours(show_approval: Callable[..
     assert "\n**Red checks**\n\n- none" not in show_approval(conflict(record=evil))
 
 
-def test_who_uses_nothing_of_a_batch_need_not_know_its_sides(show_approval: Callable[..., str]) -> None:
+def test_a_skip_does_not_show_the_sides_of_conflicts(show_approval: Callable[..., str]) -> None:
     assert "wins" not in show_approval(conflict(), kind=Skip)
 
 
@@ -80,7 +80,7 @@ def test_what_an_earlier_release_waived_is_shown_too(show_approval: Callable[...
     assert "**Stays waived**\n\n- `rate=0.5`" in show_approval(carried=[Waiver(check="rate", value="0.5")])
 
 
-def test_of_a_skip_no_check_is_said_to_be_waived_or_not(show_approval: Callable[..., str]) -> None:
+def test_a_skip_does_not_say_which_checks_are_waived(show_approval: Callable[..., str]) -> None:
     assert "- `conflicts`: found `1`, wanted `at most 0`\n" in show_approval(kind=Skip)
 
 

@@ -175,7 +175,7 @@ def test_each_missing_offset_is_what_was_written_there(
     assert sorted(followed) == sorted(offset for offset, what in expected.items() if what == "compacted")
 
 
-def test_of_a_compacted_offset_it_is_known_how_old_what_follows_it_is() -> None:
+def test_the_age_of_the_record_after_a_compacted_offset_is_known() -> None:
     """Offset 1 lies within a batch, 4 and 5 between two; a record's timestamp is 1,000 and its offset."""
     log = Log([Batch(0, 3, [0, 2]), Batch(3, 4, [3]), Batch(6, 8, [6, 7])])
     found = classify([(1, 2), (4, 6)], log.fetch, lambda: "")

@@ -79,7 +79,7 @@ def test_what_is_pinned_counts_as_long_as_its_release_does_and_its_batch_is_fold
     assert conflicts_in_force(lake, "d", {"cafe": "b"}) == [decided(X)], "the chain names it"
 
 
-def test_of_a_key_that_was_forgotten_since_nothing_is_decided() -> None:
+def test_nothing_is_decided_for_a_key_that_was_forgotten_since() -> None:
     marks = {
         name: Mark(batch=name, attempt="a", keys=[key], partitions={}, lines={})
         for name, key in (("f", "01"), ("g", "02"))

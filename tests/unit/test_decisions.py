@@ -223,7 +223,7 @@ def test_decisions_are_kept_in_order_and_the_last_one_counts(lake: Lake) -> None
     ]  # fmt: skip
 
 
-def test_of_two_decisions_at_once_the_second_is_refused(lake: Lake) -> None:
+def test_the_second_of_two_decisions_at_once_is_refused(lake: Lake) -> None:
     record(lake, skipped())
     with pytest.raises(DecidedMeanwhileError):
         record(lake, released(("x", "1")))

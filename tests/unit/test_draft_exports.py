@@ -127,7 +127,7 @@ def test_lines_from_the_end_are_those_from_the_front(
     assert b"\n".join(front) == data.removesuffix(b"\n")
 
 
-def test_of_what_is_packed_the_last_lines_are_taken_as_far_as_it_is_read(
+def test_the_last_lines_of_a_compressed_object_are_taken_as_far_as_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path, "a.jsonl.gz", *(line(offset) for offset in range(30_000)))
@@ -142,7 +142,7 @@ def test_of_what_is_packed_the_last_lines_are_taken_as_far_as_it_is_read(
     assert "# Not read, or not to the end: a.jsonl.gz.\n" in text
 
 
-def test_of_parquet_the_last_row_groups_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_row_groups_of_parquet_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"topic": "t", "partition": 0, "offset": n, "value": b'{"a": "%050d"}' % n} for n in range(40_000)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet", row_group_size=4_000, use_dictionary=False)
     store = Watched(tmp_path)
@@ -393,7 +393,7 @@ def test_topics_that_objects_names_tell_are_known_without_opening_them(tmp_path:
 ONE = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}
 
 
-def test_of_connect_the_last_records_are_taken_and_their_offsets_counted_from_the_front(tmp_path: Path) -> None:
+def test_the_last_records_of_connect_are_taken_and_their_offsets_counted_from_the_front(tmp_path: Path) -> None:
     put(tmp_path, "t+0+0000000100.avro", as_avro(ONE, [{"a": n} for n in range(5_000)]))
     put(tmp_path, "t+0+0000000100.keys.json", *(b"%d\n" % n for n in range(5_000)))
     sample = newest(tmp_path, 100)[1]
@@ -441,7 +441,7 @@ def test_what_of_a_packed_object_is_lost_is_named(tmp_path: Path) -> None:
         newest(tmp_path)
 
 
-def test_of_a_segment_the_last_records_are_taken_as_far_as_it_is_read(
+def test_the_last_records_of_a_segment_are_taken_as_far_as_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [values(start, *('{"a": 1}' for _ in range(10))) for start in range(0, 300, 10)]

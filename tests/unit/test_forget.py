@@ -64,7 +64,7 @@ def test_asked_twice_it_is_decided_once(lake: Lake, made: Dataset) -> None:
     assert len(decisions_of(lake, made)) == 1
 
 
-def test_of_a_key_that_the_table_does_not_have_nothing_is_recorded(lake: Lake, made: Dataset) -> None:
+def test_nothing_is_recorded_for_a_key_that_the_table_does_not_have(lake: Lake, made: Dataset) -> None:
     assert ask(lake, made, "absent") == (None, Found(0, {}))
     assert decisions_of(lake, made) == []
 

@@ -84,7 +84,7 @@ def test_a_limit_of_versions_counts_where_it_is_declared_and_its_default_does_no
     assert of(max_ahead="2h") != of(max_ahead="1d")
 
 
-def test_of_an_export_what_its_own_layout_says_counts_and_a_default_is_as_good_as_said() -> None:
+def test_what_the_layout_of_an_export_says_counts_and_a_default_is_as_good_as_said() -> None:
     def of(layout: str, **given: Any) -> str:
         exports = {**BASE["source"]["exports"], "layout": layout, **given}
         return with_("source", {"exports": exports}).generation
@@ -103,7 +103,7 @@ def live(topics: list[str], connection: str = "prod") -> Dataset:
     return with_("source", {"kafka": {"connection": connection, "topics": topics}})
 
 
-def test_of_live_topics_the_names_count_and_not_the_connection() -> None:
+def test_the_names_of_live_topics_count_and_not_the_connection() -> None:
     assert live(["a", "b"]).generation == live(["b", "a"], "other").generation
     assert live(["a"]).generation != live(["a", "b"]).generation
     assert live(["a"]).generation != with_("owner", "payments").generation

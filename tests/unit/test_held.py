@@ -48,7 +48,7 @@ def test_what_was_taken_out_and_has_no_version_may_be_it_and_comes_last() -> Non
     assert seen_in([row(0, None, "rejected", "undecodable")], []) == [], "nothing is missing"
 
 
-def test_of_a_record_that_was_judged_again_the_last_verdict_counts() -> None:
+def test_the_last_verdict_of_a_record_that_was_judged_again_counts() -> None:
     """A rejected record that a replay has applied is no missing version; one that was received again is the first."""
     assert describe_seen(row(0, None, "rejected", "unknown_schema"), row(0, "1", "applied", "insert", batch="b2")) == []
     assert describe_seen(row(0, "2", "rejected", "wrong_type"), row(0, "2", "duplicate", "position", batch="b2")) == [

@@ -103,7 +103,7 @@ def test_a_killed_process_holds_nothing(lake: Lake, dataset: MakeDataset, holder
         assert taken.result(60)
 
 
-def test_who_gives_it_back_may_take_it_again(lake: Lake, dataset: MakeDataset) -> None:
+def test_a_holder_that_gives_a_lease_back_may_take_it_again(lake: Lake, dataset: MakeDataset) -> None:
     said: list[str] = []
     for _ in range(3):
         with lease(lake, dataset(), said.append) as got:

@@ -453,7 +453,7 @@ def test_many_objects_are_landed_in_the_plans_order(lake: Lake, exports: Path, d
     ]
 
 
-def test_of_several_changed_objects_the_first_of_the_plan_is_named(
+def test_the_first_of_several_changed_objects_of_a_plan_is_named(
     lake: Lake, exports: Path, dataset: MakeDataset
 ) -> None:
     for number in range(40):

@@ -184,7 +184,7 @@ def test_each_type_is_read_exactly(name: str) -> None:
     assert first == second
 
 
-def test_of_a_oneof_the_last_counts() -> None:
+def test_the_last_field_of_a_oneof_counts() -> None:
     data = every(text="x") + every(chosen={"n": 1}) + every(number=3)
     assert {name for name in ("text", "chosen", "number") if name in said_of(data)} == {"number"}
 

@@ -294,7 +294,7 @@ def test_a_dry_run_writes_nothing(exact: Table) -> None:
     assert [info.key for info in exact.lake.storage.list("")] == before
 
 
-def test_of_two_who_ask_at_once_the_first_is_on_record_and_both_go_on(
+def test_the_first_of_two_requests_at_once_is_on_record_and_both_go_on(
     exact: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exact.publish([entry(3)])
@@ -473,7 +473,7 @@ def test_a_named_record_that_its_landing_does_not_give_is_unexplained(dataset: M
 ONE = LandedObject(name="o", key="k", size=1, sha256="1")
 
 
-def test_of_an_object_rejected_lines_are_not_covered_and_a_replay_covers_what_it_folds(dataset: MakeDataset) -> None:
+def test_rejected_lines_of_an_object_are_not_covered_and_a_replay_covers_what_it_folds(dataset: MakeDataset) -> None:
     """L1: in either order the same lines are covered; line 5 stays in quarantine."""
     made = dataset(**CONNECT)
     landed = Manifest(batch="b", source="s", attempt="a", objects=[ONE])

@@ -181,7 +181,7 @@ def test_the_generation_stays_and_remembers_each_shape(lake: Lake, dataset: Make
             check_generation(lake, older)
 
 
-def test_of_two_files_that_change_the_fields_at_once_one_wins(lake: Lake, dataset: MakeDataset) -> None:
+def test_one_of_two_files_that_change_the_fields_at_once_wins(lake: Lake, dataset: MakeDataset) -> None:
     fix_generation(lake, of_fields(dataset))
     mine, theirs = (settle(lake, of_fields(dataset, **{name: "long?"})) for name in ("mine", "theirs"))
     record_shape(lake, mine)

@@ -89,7 +89,7 @@ def test_all_at_once_leaves_nothing_open(lake: Lake, things: Make, export: Expor
 @pytest.mark.parametrize(
     "order", list(itertools.permutations([A, B, C])), ids=lambda segments: "-".join(str(s[0]) for s in segments)
 )
-def test_whatever_comes_first_in_the_end_each_record_is_decided_once_and_rightly(
+def test_each_record_is_decided_once_and_correctly_in_every_order_of_segments(
     lake: Lake, things: Make, export: Export, order: Any
 ) -> None:
     """L1: over all landings, every transactional record is given decided in at least one, and never wrongly."""
@@ -147,7 +147,7 @@ def test_a_reader_that_was_given_a_record_open_is_given_it_decided(lake: Lake, t
     assert names(land(lake, dataset)) == [("0003.log", False)]
 
 
-def test_of_two_landings_at_once_one_sees_the_other(
+def test_one_of_two_landings_at_once_sees_the_other(
     lake: Lake, things: Make, export: Export, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second lands whole after the first has read the indexes that stand, and before its manifest."""

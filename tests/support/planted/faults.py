@@ -1003,7 +1003,7 @@ FAULTS: dict[str, Fault] = {
     "what lost a conflict may win": Fault(
         "L1", "put_lost_last", "A content that lost a released conflict has its own place in the order.",
         "tests/property/test_decided.py::"
-        "test_L1_of_every_log_of_three_records_the_rows_are_the_same_in_every_order_and_split[increment]",
+        "test_L1_the_rows_of_every_log_of_three_records_are_the_same_in_every_order_and_split[increment]",
         _decide_nothing,
     ),
     "a run undoes a rollback": Fault(

@@ -44,7 +44,7 @@ REASONS: dict[tuple[str, str], tuple[str, str]] = {
     ),
     ("conflict", "inconsistent_position"): (
         "judge_batch",
-        f"{_SURVIVORS}test_of_two_contents_at_one_position_the_smaller_hash_is_used",
+        f"{_SURVIVORS}test_the_smaller_hash_of_two_contents_at_one_position_is_used",
     ),
     ("conflict", "same_version"): ("judge_batch", _UPSERT),
     ("conflict", "same_identity"): ("judge_batch", _APPEND),
