@@ -36,8 +36,8 @@ INSTEAD = {
 }
 WORD = re.compile(rf"(?<![a-z])({'|'.join(INSTEAD)})(?![a-z])", re.IGNORECASE)
 RECORDED = (
-    "stands: str | None", "stands=_place(", "every action stands on the branch", '["stands"]', "columns, landed, stands}]",
-    "(it was `stands`",
+    "stands: str | None", "stands=_place(", "every action stands on the branch", '["stands"]',
+    "columns, landed, stands}]", "(it was `stands`",
 )  # fmt: skip
 """Words of documents that lakes hold already (a field of a proof, the earlier title of a check), and docs of them."""
 FROM_ELSEWHERE = re.compile(r"\btest_\w+|\d{4}-[a-z0-9-]+\.md|^\| .* \| `tests/[^`]*::[^`]*` \|$", re.MULTILINE)
