@@ -154,6 +154,10 @@ bench-segments: setup ## Reading log segments side by side with kafka-python's o
 bench-merge: setup ## Upserting a batch into a large table side by side with a copy-on-write MERGE and Delta Lake's
 	@$(BIN)/python -m benchmarks.merge
 
+.PHONY: bench-messages
+bench-messages: setup ## How the ledger of messages grows, in rows and bytes for each million messages
+	@$(BIN)/python -m benchmarks.messages
+
 .PHONY: bench-scale
 bench-scale: setup ## A hundred million records through all steps in a heap of 8 GB: hours
 	@$(BIN)/python -m benchmarks.scale

@@ -204,7 +204,7 @@ def _changed(lake: Lake, published: Generation, dataset: Dataset) -> tuple[str, 
     shapes = shapes_of(lake, dataset.name, published)
     same = all(shape == dataset.declared for shape in (shapes[0], shapes[-1]))
     changed = tuple(sorted([*_other_keys(published, dataset), *([] if same else ["value.fields"])]))
-    return changed or ("the way its digest is made",)
+    return changed or ("again" if dataset.again > published.again else "the way its digest is made",)
 
 
 def _refused(dataset: Dataset, changes: list[FieldChange]) -> bool:
@@ -231,6 +231,11 @@ def _refused_changes(lake: Lake, published: Generation, dataset: Dataset) -> tup
         )
     if "table_layout" in other:
         sentences.append("this Onefold lays its tables out otherwise than the Onefold that made the table")
+    if "message_ledger" in other:
+        sentences.append(
+            "a delivery decides which version a message is, and this Onefold keeps a ledger of messages next to the "
+            "rows, so that one that is sent again in a later batch changes no row"
+        )
     if dataset.declared in shapes[:-1]:
         sentences.append("the table has gone on with a newer file: use that one")
     return tuple(sentences)

@@ -34,7 +34,7 @@ class Verdict(_Word):
     FILTERED = "filtered", "Declared as not wanted by the dataset file."
     SKIPPED = "skipped", "Skipped by a recorded decision."
     ABORTED = "aborted", "Of a transaction that was aborted."
-    CONTROL = "control", "A marker, or a tombstone that only follows its delete."
+    CONTROL = "control", "A marker, a tombstone that only follows its delete, or a connector's own record."
 
 
 class Reason(StrEnum):
@@ -60,6 +60,7 @@ class Reason(StrEnum):
     INCONSISTENT_POSITION = "inconsistent_position"
     SAME_IDENTITY = "same_identity"
     INCOMPARABLE_VERSION = "incomparable_version"
+    EARLIER_DELIVERY = "earlier_delivery"
     VERSION_GAP = "version_gap"
     OPEN_TRANSACTION = "open_transaction"
     UNDECODABLE = "undecodable"
@@ -67,6 +68,7 @@ class Reason(StrEnum):
     TOO_LARGE = "too_large"
     MISSING_FIELD = "missing_field"
     WRONG_TYPE = "wrong_type"
+    UNAVAILABLE_VALUE = "unavailable_value"
     UNKNOWN_SCHEMA = "unknown_schema"
     NULL_KEY = "null_key"
     KEY_MISMATCH = "key_mismatch"
@@ -82,6 +84,9 @@ class Reason(StrEnum):
     TRANSACTION = "transaction"
     MARKER = "marker"
     TOMBSTONE = "tombstone"
+    SERVICE = "service"
+    TRUNCATE = "truncate"
+    SCHEMA_CHANGE = "schema_change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,7 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
         Outcome(
             v.DUPLICATE,
             r.LATE_COPY,
-            "a message that was sent again after another message of its key: it would bring an old value back",
+            "a message that was sent again after another message of its key: it changes no row",
         ),
         Outcome(v.SUPERSEDED, r.IN_BATCH, "a newer version is in this batch"),
         Outcome(v.SUPERSEDED, r.STORED, "the table has a newer version"),
@@ -151,6 +156,12 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
             r.INCOMPARABLE_VERSION,
             "it does not compare with another record of its key: only offsets of two partitions would decide",
         ),
+        Outcome(
+            v.CONFLICT,
+            r.EARLIER_DELIVERY,
+            "an earlier delivery of the message that the row shows: another message is the row now, and its content is "
+            "no longer at hand",
+        ),
         Outcome(v.HELD, r.VERSION_GAP, "the version before it has not come yet"),
         Outcome(
             v.HELD,
@@ -168,6 +179,12 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
         Outcome(v.REJECTED, r.TOO_LARGE, "larger than allowed", **plain),
         Outcome(v.REJECTED, r.MISSING_FIELD, "a required field is absent", **plain),
         Outcome(v.REJECTED, r.WRONG_TYPE, "a field is not of its declared type, exactly", **plain),
+        Outcome(
+            v.REJECTED,
+            r.UNAVAILABLE_VALUE,
+            "the connector did not have the value of a field that the change left as it was",
+            **plain,
+        ),
         Outcome(v.REJECTED, r.UNKNOWN_SCHEMA, "it has fields that the dataset file does not name", **rejected),
         Outcome(v.REJECTED, r.NULL_KEY, "there is no key", **rejected),
         Outcome(v.REJECTED, r.KEY_MISMATCH, "the Kafka key and the field of the same name differ", **rejected),
@@ -198,6 +215,13 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
             "a null value behind the delete, or before the newer record, that made its key's row",
             wanted=False,
         ),
+        Outcome(
+            v.CONTROL, r.SERVICE, "a record of the connector's own: a heartbeat, a transaction's border", wanted=False
+        ),
+        Outcome(
+            v.CONTROL, r.TRUNCATE, "a table was emptied in the database, which no record can do here", wanted=False
+        ),
+        Outcome(v.CONTROL, r.SCHEMA_CHANGE, "a change of the database's schema", wanted=False),
     ]
     found = {(outcome.verdict, outcome.reason): outcome for outcome in listed}
     assert {reason for _, reason in found} == set(Reason), "each reason has a meaning"
@@ -234,6 +258,7 @@ class Action(_Word):
     REMOVE = "remove", "a row that goes: it is a link now, a better one takes its place, or nothing is left to add up"
     WAKE = "wake", "a held row that becomes the head of its chain"
     UNPLACE = "unplace", "a row that stays as it is and becomes placeless: a copy of it is in another partition"
+    LOWER = "lower", "a row whose message was delivered earlier than the table knew: its version goes down"
     ENTER = "enter", "a new entry of the ledger"
     EXCHANGE = "exchange", "a smaller record of the same message takes the entry's place"
 
@@ -253,6 +278,7 @@ class RowState(_Word):
     HIDDEN = "hidden", "the newest version of a key, which `target.where` hides from readers"
     HELD = "held", "a version above a gap"
     ENTRY = "entry", "a message in the ledger"
+    MESSAGE = "message", "the first delivery of a message, where deliveries decide; next to the row of its key"
     QUARANTINED = "quarantined", "a rejected record; it has no key"
 
 
@@ -273,6 +299,9 @@ class Level(_Word):
 
 DECIDABLE = (Reason.SAME_IDENTITY, Reason.SAME_VERSION)
 """Reasons of conflicts of which an operator may accept the winner; the others are against a law."""
+
+NO_ROWS = (Reason.TOMBSTONE, Reason.SERVICE, Reason.TRUNCATE, Reason.SCHEMA_CHANGE)
+"""Reasons of `control` that a value is no row for, by itself."""
 
 DECLARED_LEVELS = (Level.PRODUCER, Level.MESSAGE_ID, Level.BUSINESS_KEY)
 """The levels that a dataset file may declare under `identity`, narrow to wide; the position is always one."""

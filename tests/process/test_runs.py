@@ -36,6 +36,7 @@ def published(project: Project) -> list[str]:
 # At once
 
 
+@pytest.mark.nightly(reason="four processes run batches at once by day: test_contention.py")
 def test_one_batch_run_twice_at_once_is_published_once(project: Project) -> None:
     project.put("things/0.jsonl", [thing(0, "a", 1), thing(1, "b", 2), thing(2, "a", 1)])
     both = [project.start("run", "things"), project.start("run", "things")]

@@ -1,4 +1,4 @@
-"""Guard contiguous: heads and held rows are a function of the set, whatever the split, order and overlap of batches."""
+"""Guard contiguous: heads and held rows are a function of the set of records, in any split, order and overlap."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VERDICTS = {
     "applied": {"insert", "update", "replace", "delete", "hide", "folded"},
     "duplicate": {"position", "producer", "message_id", "business_key", "key_version", "late_copy"},
     "superseded": {"stored", "same_version", "backwards"},
-    "conflict": {"inconsistent_position", "same_version", "incomparable_version"},
+    "conflict": {"inconsistent_position", "same_version", "incomparable_version", "earlier_delivery"},
     "held": {"version_gap"},
     "rejected": {"undecodable"},
     "filtered": {"filter"},
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.by_day(
 
 @dataclass(frozen=True, slots=True)
 class Chained:
-    """Many logs, each in the ways in which it may arrive, and the tables that became of them."""
+    """Many logs, each in several arrivals, and the table of each arrival."""
 
     dataset: Dataset
     pairs: list[tuple[Arrival, Table]]
@@ -56,10 +56,12 @@ def chained(request: pytest.FixtureRequest, plain: SparkSession, dataset: Callab
         drawings.append(drawn)
 
     draw()
-    ways = [
-        one for n, (numbers, seed) in enumerate(drawings[-1]) for one in arrivals(str(n), log_of(numbers, made), seed)
+    all_arrivals = [
+        arrival
+        for n, (numbers, seed) in enumerate(drawings[-1])
+        for arrival in arrivals(str(n), log_of(numbers, made), seed)
     ]
-    return Chained(made, list(zip(ways, fold(plain, ways, made), strict=True)))
+    return Chained(made, list(zip(all_arrivals, fold(plain, all_arrivals, made), strict=True)))
 
 
 def test_L1_heads_and_held_rows_are_a_function_of_the_set(chained: Chained) -> None:
@@ -67,46 +69,46 @@ def test_L1_heads_and_held_rows_are_a_function_of_the_set(chained: Chained) -> N
     for arrival, table in chained.pairs:
         records, rules = table.published(arrival), rules_of(chained.dataset)
         heads, held = oracle.chain(records, rules)
-        states = {one: oracle.state(one) for one in heads.values()} | dict.fromkeys(held.values(), "held")
+        states = {head: oracle.state(head) for head in heads.values()} | dict.fromkeys(held.values(), "held")
         usable = [record for record in records if record.usable]
         expected = {
-            (key_of(arrival.name, one), one.version): (one.order, state, rules.placeless(one, usable))
-            for one, state in states.items()
+            (key_of(arrival.name, record), record.version): (record.order, state, rules.placeless(record, usable))
+            for record, state in states.items()
         }
         found: Any = {
             place: (order_of(row), row[S.STATE], bool(row.get(C.PLACELESS))) for place, row in table.rows.items()
         }
         if expected != found:
             wrong.append((arrival, expected, found))
-    _none_wrong(wrong)
+    _assert_none(wrong)
 
 
-def test_L2_every_record_and_every_one_that_wakes_gets_one_verdict(chained: Chained) -> None:
+def test_L2_every_record_and_every_record_that_wakes_gets_one_verdict(chained: Chained) -> None:
     wrong = []
     for arrival, table in chained.pairs:
         for batch, judged in zip(arrival.batches, table.judged, strict=True):
-            landed = Counter(one.order for one in batch)
-            own = Counter(order_of(row) for row in judged if row[C.SURVIVOR] is not None)
-            told = (row for row in judged if row[C.VERDICT] or row[C.SURVIVOR] is not None)
-            unknown = [row for row in told if row[C.REASON] not in VERDICTS.get(row[C.VERDICT], ())]
+            landed = Counter(record.order for record in batch)
+            of_batch = Counter(order_of(row) for row in judged if row[C.SURVIVOR] is not None)
+            with_verdict = (row for row in judged if row[C.VERDICT] or row[C.SURVIVOR] is not None)
+            unknown = [row for row in with_verdict if row[C.REASON] not in VERDICTS.get(row[C.VERDICT], ())]
             woken = [row for row in judged if row[C.SURVIVOR] is None and row[C.VERDICT]]
-            if landed != own or unknown or any(row[C.VERDICT] != "applied" for row in woken):
-                wrong.append((arrival, landed, (own, unknown, woken)))
-    _none_wrong(wrong)
+            if landed != of_batch or unknown or any(row[C.VERDICT] != "applied" for row in woken):
+                wrong.append((arrival, landed, (of_batch, unknown, woken)))
+    _assert_none(wrong)
 
 
-def test_a_position_that_comes_again_is_never_told_to_have_had_another_record(chained: Chained) -> None:
-    """The logs have one content a position: whatever the table has made of it, its copies do not clash."""
+def test_a_position_that_is_received_again_never_has_another_content(chained: Chained) -> None:
+    """The logs have one content for each position: whatever its row is now, copies of it do not conflict."""
     wrong = []
     for arrival, table in chained.pairs:
-        clashes = [row for judged in table.judged for row in judged if row[C.REASON] == Reason.INCONSISTENT_POSITION]
-        if clashes:
-            wrong.append((arrival, "one content a position", clashes))
-    _none_wrong(wrong)
+        conflicts = [row for judged in table.judged for row in judged if row[C.REASON] == Reason.INCONSISTENT_POSITION]
+        if conflicts:
+            wrong.append((arrival, "one content for each position", conflicts))
+    _assert_none(wrong)
 
 
-def test_every_held_record_wakes_or_is_beaten_once_its_predecessors_are_there(chained: Chained) -> None:
-    """Of all verdicts that a record was ever given, at most one says that it was applied; a head was."""
+def test_every_held_record_wakes_or_is_beaten_when_its_predecessors_exist(chained: Chained) -> None:
+    """Every head was applied by some batch."""
     wrong = []
     for arrival, table in chained.pairs:
         applied = Counter(
@@ -118,7 +120,7 @@ def test_every_held_record_wakes_or_is_beaten_once_its_predecessors_are_there(ch
         heads = {order_of(row) for row in table.rows.values() if row[S.STATE] != "held"}
         if missing := heads - applied.keys():
             wrong.append((arrival, missing, applied))
-    _none_wrong(wrong)
+    _assert_none(wrong)
 
 
 def test_L4_no_batch_moves_a_head_back(chained: Chained) -> None:
@@ -130,10 +132,10 @@ def test_L4_no_batch_moves_a_head_back(chained: Chained) -> None:
                     before = row[U.BASE + C.VERSION]
                     if before is not None and row[C.VERSION] < before:
                         wrong.append((arrival, before, row))
-    _none_wrong(wrong)
+    _assert_none(wrong)
 
 
-def test_the_drawings_hold_gaps_that_close(chained: Chained) -> None:
+def test_the_drawings_have_gaps_that_close(chained: Chained) -> None:
     reasons = Counter(row[C.REASON] for _, table in chained.pairs for judged in table.judged for row in judged)
     woken = sum(
         row[C.SURVIVOR] is None and row[C.VERDICT] is not None
@@ -144,7 +146,7 @@ def test_the_drawings_hold_gaps_that_close(chained: Chained) -> None:
     assert min(reasons["version_gap"], reasons["folded"], reasons["key_version"], woken) > 5, (reasons, woken)
 
 
-def _none_wrong(wrong: list[tuple[Any, Any, Any]]) -> None:
+def _assert_none(wrong: list[tuple[Any, Any, Any]]) -> None:
     if wrong:
-        given_, expected, found = min(wrong, key=lambda one: len(repr(one[0])))
+        given_, expected, found = min(wrong, key=lambda case: len(repr(case[0])))
         pytest.fail(f"{len(wrong)} wrong; the smallest:\n{given_}\nexpected {expected}\nfound    {found}")

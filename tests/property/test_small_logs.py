@@ -1,7 +1,7 @@
 """Every log of three records that are linked by different levels, tied or in conflict, in every order and split.
 
-The rows are the brute-force oracle's; every duplicate has a reason that holds, and points to a record of its own
-message. Nothing is drawn here: the domains are small, and all of them is tried.
+The rows are the brute-force oracle's; every duplicate has a reason that is true, and points to a record of its own
+message. No case is drawn: the domains are small, and every case is tried.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from tests.support.generate import KINDS, SPLITS, Arrival, batches_of, rules_of
 from tests.support.oracle import Decoded, Rules, Verdict, same_at
 
 PLACES = (((1, 1, 1), (0, 0, 0)), ((2, 1, 1), (0, 0, 0)), ((1, 1, 1), (1, 0, 0)))
-"""Timestamps and partitions: tied; or the first record of the log the latest: then its offset decides nothing; or the
-first in another partition, behind the others in the order: a producer counts there anew."""
+"""Timestamps and partitions. Tied; or the first record of the log is the latest: then its offset decides nothing; or
+the first is in another partition, after the others in the order: a producer counts there on its own."""
 LINKS = tuple(itertools.product((None, "p"), (None, "m"), ("x", "y")))
 """producer, message id, content"""
 
 
 def logs(upsert: bool, excepted: bool = False) -> Iterator[tuple[Decoded, ...]]:
-    """Logs of three records; the first is always of key k and content x, for names mean nothing. `excepted`: what
-    differs in their contents does not count."""
-    own = (("k", 1), ("k", 2), ("l", 1)) if upsert else (("k", None), ("l", None))
+    """Logs of three records; the first always has key k and content x, because names mean nothing. `excepted`: their
+    contents differ only in fields that do not count."""
+    keys_and_versions = (("k", 1), ("k", 2), ("l", 1)) if upsert else (("k", None), ("l", None))
     for times, partitions in PLACES:
-        # Fewer levels where there are versions: a producer where it matters in which partition, else a message id.
+        # With versions fewer levels: a producer where the partition matters, otherwise a message id.
         absent = 0 if partitions == (0, 0, 0) else 1
         links = tuple(link for link in LINKS if not upsert or link[absent] is None)
-        firsts = itertools.product(own[:1], (link for link in links if link[2] == "x"))
-        rest = tuple(itertools.product(own, links))
+        firsts = itertools.product(keys_and_versions[:1], (link for link in links if link[2] == "x"))
+        rest = tuple(itertools.product(keys_and_versions, links))
         for records in itertools.product(firsts, rest, rest):
             yield tuple(
                 Decoded(
@@ -79,60 +79,77 @@ def test_L1_every_small_log_has_one_outcome_in_every_order_and_split(
     wrong: list[object] = []
     for arrival, table in zip(cases, fold(plain, cases, made), strict=True):
         rows = oracle.rows(table.published(arrival), rules).values()
-        expected = {key_of(arrival.name, one): one.order for one in rows}
+        expected = {key_of(arrival.name, row): row.order for row in rows}
         if {key: order_of(row) for key, row in table.rows.items()} != expected:
             wrong.append((arrival, expected))
-        wrong += [(arrival, said, row) for said, row in untrue(arrival, table, rules)]
+        wrong += [(arrival, truth, row) for truth, row in find_untrue(arrival, table, rules)]
     assert not wrong, f"{len(wrong)} wrong; the first: {wrong[0]}"
 
 
-def untrue(arrival: Arrival, table: Table, rules: Rules) -> Iterator[tuple[object, object]]:
-    """What is wrong with the account: of a batch into an empty table any verdict that is not the oracle's, and behind
-    it each duplicate whose reason does not hold, or that points to another record than what stands for its message."""
+def find_untrue(arrival: Arrival, table: Table, rules: Rules) -> Iterator[tuple[object, object]]:
+    """The wrong verdicts, each after the right one: in the first batch, verdicts that are not the oracle's; in every
+    batch, duplicates whose reason is not true, or that do not point to the winner of their message."""
     first = {
-        one.order: told
-        for one, told in zip(arrival.batches[0], oracle.verdicts(arrival.batches[0], rules), strict=True)
+        record.order: verdict
+        for record, verdict in zip(arrival.batches[0], oracle.verdicts(arrival.batches[0], rules), strict=True)
     }
     for row in table.judged[0]:
-        if (expected := first[order_of(row)]).verdict and _told(row) != expected:  # type: ignore[index]
+        if (expected := first[order_of(row)]).verdict and read_verdict(row) != expected:  # type: ignore[index]
             yield expected, row
-    by_order, standing = {one.order: one for one in arrival.log}, dict[object, Decoded]()
+    by_order, stored = {record.order: record for record in arrival.log}, dict[object, Decoded]()
+    seen: list[Decoded] = []
     for number, (batch, judged) in enumerate(zip(arrival.batches, table.judged, strict=True)):
         if number in table.refused:
             continue
+        seen += batch
+        firsts = oracle.first_sent(seen, rules)
+        counting = [record for record in batch if record in firsts]
         for row in judged:
-            mine = by_order[order_of(row)]  # type: ignore[index]
+            record = by_order[order_of(row)]  # type: ignore[index]
             if row[C.VERDICT] == "duplicate":
-                survivor, stands = by_order[order_of(row, U.OTHER)], _stands(mine, batch, standing, rules)  # type: ignore[index]
-                retry = rules.mode == "upsert" and row[C.REASON] in ("producer", "message_id")
-                holds = row[C.REASON] in ("business_key", "key_version") or any(
-                    other is not mine and other.key == mine.key and same_at(row[C.REASON], other, mine)
+                survivor, winner = by_order[order_of(row, U.OTHER)], find_winner(record, counting, stored, rules)  # type: ignore[index]
+                level = row[C.REASON]
+                if level == "late_copy":
+                    level = "message_id" if record.message_id else "producer"
+                retry = rules.mode == "upsert" and level in ("producer", "message_id")
+                holds = level in ("business_key", "key_version") or any(
+                    other is not record and other.key == record.key and is_same(level, other, record, rules)
                     for other in arrival.log
                 )
-                resent = retry and same_at(row[C.REASON], mine, survivor) and mine.key == survivor.key
-                if not holds or mine.content != survivor.content or not (survivor == stands or resent):
-                    yield stands, row
+                resent = retry and is_same(level, record, survivor, rules) and record.key == survivor.key
+                if not holds or record.content != survivor.content or not (survivor == winner or resent):
+                    yield winner, row
         acts = [row for row in judged if row[U.ACTION] and row[U.ACTION] != Action.UNPLACE]
-        standing |= {by_order[order_of(row)].key: by_order[order_of(row)] for row in acts}  # type: ignore[index]
+        stored |= {by_order[order_of(row)].key: by_order[order_of(row)] for row in acts}  # type: ignore[index]
 
 
-def _told(row: Row) -> Verdict:
+def is_same(level: str, record: Decoded, other: Decoded, rules: Rules) -> bool:
+    """Whether two records are the same message at a level; where a delivery decides, also in two partitions."""
+    resent = rules.by_delivery and level == "producer" and record.producer is not None
+    return same_at(level, record, other) or (resent and record.producer == other.producer)
+
+
+def read_verdict(row: Row) -> Verdict:
     return Verdict(row[C.VERDICT], row[C.REASON], order_of(row, U.OTHER))
 
 
-def _stands(mine: Decoded, batch: Sequence[Decoded], standing: dict[object, Decoded], rules: Rules) -> Decoded:
-    """What stands for a record's message behind its batch: the best of the batch, or the table's row where that is
-    better, or where the batch's best is no row itself, for the batch has a newer version of the key."""
-    of_key = [one for one in batch if one.key == mine.key]
-    best = oracle.best([one for one in of_key if one.version == mine.version], batch, rules)
-    row = standing.get(mine.key)
-    if row is None or row.version != mine.version:
+def find_winner(record: Decoded, batch: Sequence[Decoded], stored: dict[object, Decoded], rules: Rules) -> Decoded:
+    """The record that wins a record's message after its batch. It is the best of the batch; or the table's row, if that
+    is better, or if the batch has a newer version of the key, so that its best is no row. `batch`: the records without
+    copies of messages that were sent before."""
+    of_key = [other for other in batch if other.key == record.key]
+    of_version = [other for other in of_key if other.version == record.version]
+    row = stored.get(record.key)
+    if not of_version:
+        return row or record
+    best = oracle.best(of_version, batch, rules)
+    if row is None or row.version != record.version:
         return best
-    newer = any(one.version is not None and one.version > mine.version for one in of_key)
-    return row if newer or not rules.beats(best, row) or best == mine else best
+    newer = any(other.version is not None and other.version > record.version for other in of_key)
+    return row if newer or not rules.beats(best, row) or best == record else best
 
 
-def test_the_domains_hold_what_they_promise() -> None:
+def test_the_domains_have_their_sizes() -> None:
     assert len(SPLITS) == 13
     assert len(list(logs(upsert=False))) == 3 * 4 * 16 * 16
-    assert len({tuple(repr(one) for one in log) for log in logs(upsert=True)}) == 3 * 2 * 12 * 12
+    assert len({tuple(repr(record) for record in log) for log in logs(upsert=True)}) == 3 * 2 * 12 * 12

@@ -1,8 +1,8 @@
-"""A message that is sent again does not bring an old value back: the row is right, or the batch is red by name."""
+"""A message that is sent again changes no row, whichever batch brings which delivery; or the batch is red by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,15 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
 from onefold.errors import GateRedError
+from onefold.generation import settle
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
+from onefold.operations.in_process import InSession
+from onefold.operations.rebuild import rebuild
 from onefold.operations.run import BatchRun
 from onefold.proof.prove import prove
 from onefold.report.ledger import rows_of, verdicts_of
+from onefold.upsert.state import read_messages
 from tests.support.pipeline import Sent, export, run
 
 MakeDataset = Callable[..., Dataset]
@@ -26,6 +31,8 @@ OF_DELIVERY: dict[str, Any] = {
     "a tie by offset": {"from": "rev", "tie": "last"},
 }
 OF_MESSAGE = {"a version of the value": {"from": "turn"}}
+ROWS = {"AAB": "B", "ABA": "B", "ABB": "B", "ABAB": "B", "ABCABC": "C", "ABAC": "C"}
+"""By the messages of a key, in the order of the log, the message that is its row. Each is a key of its own."""
 
 
 @pytest.fixture
@@ -50,84 +57,101 @@ def states(dataset: MakeDataset, version: dict[str, Any], **identity: Any) -> Da
 
 def delivered(messages: str) -> list[Sent]:
     """The messages of key a in the order of the log; each letter is a message, and delivered at its place."""
+    return sent("a", messages, range(len(messages)))
+
+
+def sent(key: str, messages: str, offsets: Sequence[int]) -> list[Sent]:
     return [
-        Sent(0, offset, offset, "a", offset, message, {"state": message, "rev": 1, "turn": ord(message)})
-        for offset, message in enumerate(messages)
+        Sent(0, at, at, key, at, f"{key}-{message}", {"state": message, "rev": 1, "turn": ord(message)})
+        for at, message in zip(offsets, messages, strict=True)
     ]
 
 
-@pytest.mark.by_day(
-    "a header that is stamped", "offset", why="each kind goes by day in one of the two tests, or is alike"
-)
+def all_keys() -> list[Sent]:
+    """The records of each key of `ROWS`, one after the other in turn."""
+    of_keys = [sent(key, key, range(number, 600, 100)[: len(key)]) for number, key in enumerate(ROWS)]
+    return sorted((record for records in of_keys for record in records), key=lambda record: record.offset)
+
+
+def rows(lake: Lake, made: Dataset) -> dict[str, str]:
+    return {row["id"]: row["state"] for row in rows_of(lake, made)}
+
+
+@pytest.mark.by_day("a header that is stamped", why="a tie, a version of the log and the rest go in other tests")
 @pytest.mark.parametrize("version", OF_DELIVERY.values(), ids=OF_DELIVERY)
-def test_a_copy_after_another_message_of_its_key_is_red_by_name(
-    fold: Fold, dataset: MakeDataset, lake: Lake, version: dict[str, Any]
+def test_in_one_batch_a_message_counts_once(
+    fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake, version: dict[str, Any]
 ) -> None:
     made = states(dataset, version, message_id="header.m")
-    done = fold(made, delivered("ABA"))
-    assert isinstance(done.red, GateRedError)
-    assert "no message sent again after another one of its key: found 1" in str(done.red)
-    assert '(first: key {"id":"a"} at t-0@2, sent before at t-0@0)' in str(done.red)
-    assert "declare a version of the value" in str(done.red)
-    rows, _ = verdicts_of(lake, made, done.batch)
-    assert [(row["verdict"], row["reason"]) for row in rows] == [
-        ("superseded", "same_version" if "tie" in version else "in_batch"),
-        ("applied", "insert"),
-        ("duplicate", "late_copy"),
-    ]
-    assert rows[2]["survivor"] == {"topic": "t", "partition": 0, "offset": 0}
-    assert rows_of(lake, made) == []
-
-
-@pytest.mark.by_day("before", "a longer run", why="each kind goes by day in one of the two tests, or is alike")
-@pytest.mark.parametrize(
-    ("messages", "state"),
-    [("AAB", "B"), ("ABB", "B"), ("ABAB", "B"), ("ABCABC", "C"), ("ABAC", "C")],
-    ids=["before", "the last", "a run", "a longer run", "superseded"],
-)
-def test_other_copies_are_duplicates_and_the_row_is_right(
-    fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake, messages: str, state: str
-) -> None:
-    made = states(dataset, {"from": "offset"}, message_id="header.m")
-    done = fold(made, delivered(messages))
+    done = fold(made, all_keys())
     assert done.published, done.red
-    assert "late_copy" not in done.published.counts.get("duplicate", {})
-    assert [row["state"] for row in rows_of(lake, made)] == [state]
+    assert rows(lake, made) == ROWS
+    assert done.published.counts["duplicate"] == {"late_copy": 5, "message_id": 4}
+    found, _ = verdicts_of(lake, made, done.batch)
+    late = next(row for row in found if row["offset"] == 201)  # the second A of ABA
+    assert (late["verdict"], late["reason"], late["scope"]) == ("duplicate", "late_copy", "in_batch")
+    assert late["survivor"] == {"topic": "t", "partition": 0, "offset": 1}
     assert prove(session, lake, made).holds
 
 
-@pytest.mark.by_day("a tie by offset", "timestamp", why="each kind goes by day in one of the two tests, or is alike")
+@pytest.mark.by_day("offset", why="a header goes by day in one batch; the property test has ties")
 @pytest.mark.parametrize("version", OF_DELIVERY.values(), ids=OF_DELIVERY)
-def test_a_copy_of_the_tables_row_after_another_message_in_its_batch_is_red(
-    fold: Fold, dataset: MakeDataset, lake: Lake, version: dict[str, Any]
+def test_in_later_batches_the_ledger_knows_it(
+    fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake, version: dict[str, Any]
 ) -> None:
+    """Three batches, in the order of the log."""
     made = states(dataset, version, message_id="header.m")
-    log = delivered("ABA")
-    assert fold(made, log[:1]).red is None
-    red = str(fold(made, log[1:]).red)
-    assert '(first: key {"id":"a"} at t-0@2, sent before at t-0@0)' in red
-    assert fold(made, delivered("AAA")[1:]).red is None, "nothing came between"
+    log = all_keys()
+    for start, end in ((0, 200), (200, 300), (300, 600)):
+        done = fold(made, [record for record in log if start <= record.offset < end])
+        assert done.published, done.red
+    assert rows(lake, made) == ROWS
+    assert done.published.counts["duplicate"]["late_copy"] == 2
+    found, _ = verdicts_of(lake, made, done.batch)
+    stored = next(row for row in found if row["offset"] == 304)  # A of ABCABC
+    assert (stored["verdict"], stored["reason"], stored["scope"]) == ("duplicate", "late_copy", "stored")
+    assert stored["survivor"] == {"topic": "t", "partition": 0, "offset": 4}
+    assert prove(session, lake, made).holds
+    known = read_messages(session, made, StateTable(lake, made).main.snapshot)
+    assert known.count() == sum(len({*key}) for key in ROWS), "a message has one row in the ledger"
 
 
-def test_a_copy_in_a_later_batch_than_the_other_message_is_not_found(
-    fold: Fold, dataset: MakeDataset, lake: Lake
+def test_an_earlier_delivery_lowers_the_row_or_is_red_and_a_rebuild_of_the_log_is_right(
+    fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake
 ) -> None:
-    """As `validate` and the docs say, until the table keeps what it has seen."""
-    made = states(dataset, {"from": "offset"}, message_id="header.m")
-    log = delivered("ABA")
-    assert fold(made, log[:2]).red is None
-    assert fold(made, log[2:]).red is None
-    assert [row["state"] for row in rows_of(lake, made)] == ["A"]
+    """The later deliveries come first: of key `low` the row's message alone was sent before, of key `red` another one
+    is the row then."""
+    made = states(dataset, OF_DELIVERY["offset"], message_id="header.m")
+    low, red = sent("low", "ABA", (0, 2, 4)), sent("red", "ABBA", (1, 3, 5, 7))
+    assert fold(made, [low[2], red[2], red[3]]).red is None
+    assert rows(lake, made) == {"low": "A", "red": "A"}
+    lowered = fold(made, low[:2])
+    assert lowered.published, lowered.red
+    assert rows(lake, made) == {"low": "B", "red": "A"}
+    assert lowered.published.changes == {"lower": 1}
+    assert prove(session, lake, made).holds
+    stuck = fold(made, red[:1])
+    assert isinstance(stuck.red, GateRedError)
+    assert '(first: key {"id":"red"} at t-0@1, later at t-0@7)' in str(stuck.red)
+    assert "onefold rebuild things --again" in str(stuck.red)
+    assert rows(lake, made) == {"low": "B", "red": "A"}
+    done = rebuild(lake, made, InSession(lake, session), again=True)
+    assert (done.swapped, done.changed) == (True, ("again",))
+    assert not [end for end in done.batches if end.error]
+    assert rows(lake, settle(lake, made)) == {"low": "B", "red": "B"}
 
 
 def test_a_producers_sequence_is_an_identity_where_there_is_no_message_id(
     fold: Fold, dataset: MakeDataset, lake: Lake
 ) -> None:
     """Header v is the sequence of the producer."""
-    made = states(dataset, {"from": "offset"}, producer={"name": "header.m", "sequence": "header.v"})
+    made = states(dataset, OF_DELIVERY["offset"], producer={"name": "header.m", "sequence": "header.v"})
     log = delivered("ABA")
-    again = [log[0], log[1], Sent(0, 2, 2, "a", 0, "A", log[0].value)]
-    assert "no message sent again after another one of its key: found 1" in str(fold(made, again).red)
+    assert fold(made, log[:2]).red is None
+    done = fold(made, [Sent(0, 2, 2, "a", 0, "a-A", log[0].value)])
+    assert done.published
+    assert done.published.counts["duplicate"] == {"late_copy": 1}
+    assert rows(lake, made) == {"a": "B"}
 
 
 @pytest.mark.parametrize(

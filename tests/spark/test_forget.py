@@ -1,5 +1,5 @@
-"""Forgotten keys: what the table has covered of them counts for nothing, in every mode, whatever comes before or behind
-(L1); and nothing else changes (L2, L3)."""
+"""Forgotten keys: their covered records count for nothing, in every mode, whatever is received before or after (L1);
+nothing else changes (L2, L3)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
+from onefold.folding.message_digest import message_digest
 from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
@@ -42,7 +43,7 @@ from onefold.report.ledger import batches_of, offsets_of, rows_of, verdicts_of
 from onefold.tables import staging as C
 from onefold.tables.names import verdict_table
 from onefold.upsert.commit_record import find_record
-from onefold.upsert.message_digest import message_digest
+from onefold.vocabulary import RowState
 from tests.support import layouts as L
 from tests.support.pipeline import Sent, accounts, export, mend, run
 
@@ -52,17 +53,17 @@ QUALITY = {"max_rejected_rate": 0.0, "min_records": 0}
 
 @pytest.fixture
 def send(session: SparkSession, lake: Lake, tmp_path: Path) -> Callable[..., BatchRun]:
-    """Runs one batch of records, each (offset, key, version, owner or None for a tombstone)."""
+    """Run one batch of records, each (offset, key, version, owner or None for a tombstone)."""
     numbers = itertools.count()
 
-    def sent(dataset: Dataset, *records: tuple[int, str, int, str | None]) -> BatchRun:
+    def send_records(dataset: Dataset, *records: tuple[int, str, int, str | None]) -> BatchRun:
         lines = [
             Sent(0, offset, offset, key, version, f"m{offset}", None if owner is None else value(dataset, key, owner))
             for offset, key, version, owner in records
         ]
         return run(session, lake, dataset, export(tmp_path / f"sent-{next(numbers)}", lines))
 
-    return sent
+    return send_records
 
 
 def value(dataset: Dataset, key: str, owner: str) -> dict[str, Any]:
@@ -70,10 +71,10 @@ def value(dataset: Dataset, key: str, owner: str) -> dict[str, Any]:
 
 
 def carry_out(session: SparkSession, lake: Lake, dataset: Dataset, *keys: str, **more: Any) -> BatchRun:
-    """What `onefold forget` does."""
-    made, _ = forget(lake, dataset, [{"id": key} for key in keys], more.get("before"), "mia", "asked to")
-    assert made
-    return run_batch(lake, dataset, find_plan(lake, dataset, made.batch), InSession(lake, session))
+    """Forget keys and run the mark's batch, as `onefold forget` does."""
+    mark, _ = forget(lake, dataset, [{"id": key} for key in keys], more.get("before"), "mia", "asked to")
+    assert mark
+    return run_batch(lake, dataset, find_plan(lake, dataset, mark.batch), InSession(lake, session))
 
 
 def owners(lake: Lake, dataset: Dataset) -> dict[str, str]:
@@ -81,11 +82,23 @@ def owners(lake: Lake, dataset: Dataset) -> dict[str, str]:
 
 
 def states(session: SparkSession, lake: Lake, dataset: Dataset) -> list[str]:
-    found = StateTable(lake, dataset).table.scan(selected_fields=("_state",)).to_arrow()["_state"].to_pylist()
-    return sorted(found)
+    del session
+    return sorted(state for state in all_states(lake, dataset) if state != RowState.MESSAGE)
 
 
-def proved(session: SparkSession, lake: Lake, dataset: Dataset) -> dict[str, int]:
+def messages(lake: Lake, dataset: Dataset) -> int:
+    """The number of messages in the ledger."""
+    return all_states(lake, dataset).count(RowState.MESSAGE)
+
+
+def all_states(lake: Lake, dataset: Dataset) -> list[str]:
+    column: list[str] = (
+        StateTable(lake, dataset).table.scan(selected_fields=("_state",)).to_arrow()["_state"].to_pylist()
+    )
+    return column
+
+
+def find_differences(session: SparkSession, lake: Lake, dataset: Dataset) -> dict[str, int]:
     return prove(session, lake, dataset).differences
 
 
@@ -98,16 +111,17 @@ def test_L1_a_late_copy_of_an_old_update_stays_away_and_a_newer_version_makes_a_
     done = carry_out(session, lake, made, "a")
     assert done.published
     assert (states(session, lake, made), offsets_of(lake, made)) == (["live"], covered)
+    assert messages(lake, made) == 1, "the message of b; those of a are gone, too"
     late = send(made, (3, "a", 1, "ann"), (4, "a", 2, "ann, once more"))
     assert late.published
     assert late.published.counts == {"rejected": {"forgotten": 2}}
     assert owners(lake, made) == {"b": "bea"}
     send(made, (5, "a", 3, "ann, new"))
     assert owners(lake, made) == {"a": "ann, new", "b": "bea"}
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
 
 
-def test_L1_a_position_that_was_forgotten_stays_so_and_hides_no_record_behind_it(
+def test_L1_a_forgotten_position_stays_forgotten_and_hides_no_later_record(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
     made = accounts(dataset, quality=QUALITY)
@@ -116,14 +130,14 @@ def test_L1_a_position_that_was_forgotten_stays_so_and_hides_no_record_behind_it
     done = send(made, (0, "a", 9, "old"), (2, "a", 10, "new"), (3, "a", 8, "older"))
     assert done.published
     assert owners(lake, made) == {"a": "new", "b": "bea"}
-    told = {row["offset"]: (row["verdict"], row["reason"]) for row in verdicts_of(lake, made, done.batch)[0]}
-    assert told == {0: ("rejected", "forgotten"), 2: ("applied", "insert"), 3: ("rejected", "forgotten")}
+    verdicts = {row["offset"]: (row["verdict"], row["reason"]) for row in verdicts_of(lake, made, done.batch)[0]}
+    assert verdicts == {0: ("rejected", "forgotten"), 2: ("applied", "insert"), 3: ("rejected", "forgotten")}
     assert "quarantined" not in states(session, lake, made)
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
 
 
 @pytest.mark.nightly(reason="histories forget and rebuild by day")
-def test_L1_a_rebuild_in_another_order_obeys_it_and_is_green(
+def test_L1_a_rebuild_in_another_order_obeys_a_mark_and_is_green(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
     made = accounts(dataset, quality=QUALITY)
@@ -134,17 +148,17 @@ def test_L1_a_rebuild_in_another_order_obeys_it_and_is_green(
     again = Dataset.model_validate(made.model_dump(by_alias=True) | {"target": target})
     ends = rebuild(lake, again, InSession(lake, session))
     assert ends.swapped
-    assert [one.published.counts for one in ends.batches if one.published] == [
+    assert [batch.published.counts for batch in ends.batches if batch.published] == [
         {"applied": {"insert": 1}, "rejected": {"forgotten": 1}},
         {},
         {"applied": {"insert": 1}},
     ]
     assert owners(lake, again) == {"a": "new", "b": "bea"}
-    assert proved(session, lake, again) == {}
+    assert find_differences(session, lake, again) == {}
 
 
 @pytest.mark.nightly(reason="histories forget, roll back and run again by day")
-def test_L1_behind_a_rollback_the_next_batch_forgets_once_more(
+def test_L1_after_a_rollback_the_next_batch_forgets_again(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
     made = accounts(dataset, quality=QUALITY)
@@ -162,11 +176,11 @@ def test_L1_behind_a_rollback_the_next_batch_forgets_once_more(
     again = run_batch(lake, made, plan, InSession(lake, session))
     assert (again.red, bool(again.published)) == (None, True)
     assert owners(lake, made) == {"a": "new", "b": "bea", "c": "cas"}
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
 
 
-@pytest.mark.nightly(reason="histories forget behind a gate and roll back by day")
-def test_L1_what_was_judged_before_a_mark_is_judged_again_behind_a_rollback(
+@pytest.mark.nightly(reason="histories forget after a gate and roll back by day")
+def test_L1_a_batch_judged_before_a_mark_is_judged_again_after_a_rollback(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun], tmp_path: Path
 ) -> None:
     made = accounts(dataset, quality=QUALITY)
@@ -189,11 +203,11 @@ def test_L1_what_was_judged_before_a_mark_is_judged_again_behind_a_rollback(
     assert owners(lake, made) == {"b": "bea", "d": "dan"}, "what was landed before the mark is forgotten"
     send(made, (4, "a", 4, "new"), (5, "c", 1, "cas"))
     assert owners(lake, made) == {"a": "new", "b": "bea", "c": "cas", "d": "dan"}
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
 
 
 @pytest.mark.nightly(reason="tests/unit/test_forget.py says which deletes are of an age")
-def test_deletes_of_an_age_go_and_younger_ones_stay(
+def test_deletes_before_a_time_are_forgotten_and_later_deletes_stay(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
     made = accounts(dataset, quality=QUALITY)
@@ -218,10 +232,10 @@ def test_append_forgets_by_its_deciding_identity_and_the_message_stays_away(
     assert again.published
     assert again.published.counts == {"applied": {"insert": 1}, "rejected": {"forgotten": 2}}
     assert owners(lake, made) == {"b": "bea", "c": "cas"}
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
 
 
-def test_contiguous_forgets_what_is_held_and_the_mark_stands_for_its_versions(
+def test_contiguous_forgets_held_records_and_the_mark_takes_the_place_of_their_versions(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
     made = dataset(
@@ -241,7 +255,7 @@ def test_contiguous_forgets_what_is_held_and_the_mark_stands_for_its_versions(
     assert missing == {"a": [[4, 5]], "b": [[1, 2]]}
     send(made, (6, "a", 4, "four"))
     assert owners(lake, made) == {"a": "five"}
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
 
 
 @pytest.mark.nightly(reason="a message id of a mark is a rule of its own by day, in an upsert")
@@ -260,10 +274,10 @@ def test_increment_forgets_a_sum_with_its_messages_or_one_message_of_it(
     def sums() -> dict[str, str]:
         return {row["id"]: row["sum"] for row in rows_of(lake, made)}
 
-    made_one, found = forget(lake, made, [{made.key_names[0]: "m2"}], None, "mia", "asked to")
-    assert (made_one is not None, found.states) == (True, {"entry": 1})
-    assert made_one
-    assert run_batch(lake, made, find_plan(lake, made, made_one.batch), InSession(lake, session)).published
+    mark, found = forget(lake, made, [{made.key_names[0]: "m2"}], None, "mia", "asked to")
+    assert (mark is not None, found.states) == (True, {"entry": 1})
+    assert mark
+    assert run_batch(lake, made, find_plan(lake, made, mark.batch), InSession(lake, session)).published
     assert sums() == {"a": "2.00", "b": "1.00"}
     assert forget(lake, made, [{"id": "a"}], None, "mia", "asked to", dry_run=True)[1] == Found(
         1, {"entry": 2, "live": 1}
@@ -274,10 +288,10 @@ def test_increment_forgets_a_sum_with_its_messages_or_one_message_of_it(
     new = Sent(0, 8, 8, "a", 0, "m8", value(made, "a", "x"))
     assert run(session, lake, made, export(tmp_path / "again", [*again, new])).published
     assert sums() == {"a": "1.00", "b": "1.00"}, "a message that was forgotten is never added again"
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
 
 
-def test_L5_a_mark_is_one_batch_that_is_told_everywhere_and_cannot_be_skipped(
+def test_L5_a_mark_is_one_batch_that_is_reported_everywhere_and_cannot_be_skipped(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
     made = accounts(dataset)
@@ -317,7 +331,7 @@ def test_where_positions_are_inferred_lines_of_objects_are_forgotten(
     assert again.published
     assert again.published.counts == {"duplicate": {"position": 2}, "rejected": {"forgotten": 1}}
     assert sorted(row["id"] for row in rows_of(lake, made)) == ["a0", "a2"]
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
 
 
 @pytest.mark.nightly(reason="tests/unit/test_replay.py names inferred lines by day")
@@ -330,13 +344,13 @@ def test_where_positions_are_inferred_a_record_that_was_held_and_woke_is_forgott
         value={"fields": L.FIELDS},
         apply={"mode": "upsert", "key": ["id"], "version": {"from": "long(header.m)", "guard": "contiguous"}},
     )
-    for one in (L.Sent(0, 0, "a", "1.10", at=0, message="2"), L.Sent(0, 1, "a", "2.10", at=1, message="1")):
-        L.put_connect(tmp_path / str(one.offset), [one], "json")
-        assert run(session, lake, made, tmp_path / str(one.offset)).published
+    for record in (L.Sent(0, 0, "a", "1.10", at=0, message="2"), L.Sent(0, 1, "a", "2.10", at=1, message="1")):
+        L.put_connect(tmp_path / str(record.offset), [record], "json")
+        assert run(session, lake, made, tmp_path / str(record.offset)).published
     assert states(session, lake, made) == ["live"]
     carry_out(session, lake, made, "a")
     assert states(session, lake, made) == []
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
     shutil.copytree(tmp_path / "0", tmp_path / "again" / "copy")
     again = run(session, lake, made, tmp_path / "again")
     assert again.published
@@ -383,14 +397,14 @@ def test_L1_under_a_version_from_the_log_a_retry_is_known_by_its_message_id(
     assert done.published.counts == {"applied": {"update": 1}, "rejected": {"forgotten": 3}}
     verdicts = session.table(verdict_table(made)).where(F.col("batch") == done.batch)
     assert {row.offset: (row.message_id, row.version) for row in verdicts.collect()} == {
-        **dict.fromkeys((4, 5, 6), (None, None)),  # whose they were is not shown
+        **dict.fromkeys((4, 5, 6), (None, None)),  # the key's identities are not shown
         7: ("m-9", "7"),
     }
     assert owners_of(lake, made) == ["bo"]
     assert run_batch(lake, made, waiting, InSession(lake, session)).published
     run(session, lake, made, export(tmp_path / "4", [owner(8, "a", "m-4", "ann, again")]))
     assert owners_of(lake, made) == ["ann, again", "bo"]
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
     record = find_record(lake, made, mark.batch)
     assert record
     assert sum("/forgotten/" in key for key in record.links) == 2, "the mark and its identities are linked"
@@ -411,7 +425,7 @@ def test_L1_under_a_version_from_the_log_a_retry_is_known_by_its_producers_seque
     done = run(session, lake, made, export(tmp_path / "2", again))
     assert done.published
     assert done.published.counts == {"applied": {"insert": 1}, "rejected": {"forgotten": 1}}
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
 
 
 def test_a_run_and_a_proof_know_a_message_by_the_same_digest_of_its_id_or_its_producers_sequence(
@@ -427,9 +441,9 @@ def test_a_run_and_a_proof_know_a_message_by_the_same_digest_of_its_id_or_its_pr
     frame = session.createDataFrame([(b"k", order, message, sent) for message, sent in rows], shape)
     digests = frame.withColumn("digest", message_digest(F.col(C.KEY), frame.columns)).collect()
     texts = ["mm-1", "p7 billing", "p3 c t 5 7 4001"]
-    wanted = [hashlib.sha256(b"k" + text.encode()).digest()[:16] for text in texts]
-    assert [row.digest and bytes(row.digest) for row in digests] == [*wanted, None]
-    assert [identity_of(b"k", row.asDict(recursive=True)) for row in digests] == [*wanted, None]
+    expected = [hashlib.sha256(b"k" + text.encode()).digest()[:16] for text in texts]
+    assert [row.digest and bytes(row.digest) for row in digests] == [*expected, None]
+    assert [identity_of(b"k", row.asDict(recursive=True)) for row in digests] == [*expected, None]
 
 
 @pytest.mark.nightly(
@@ -449,7 +463,7 @@ def test_L1_a_batch_that_was_rolled_back_before_the_mark_brings_nothing_back_whe
     take_up(lake, made, second.batch, "mia")
     assert run_batch(lake, made, find_plan(lake, made, second.batch), InSession(lake, session)).published
     assert owners(lake, made) == {"b": "bo", "c": "cas"}
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
 
 
 @pytest.mark.nightly(reason="test_situations has offsets of two partitions by day")
@@ -464,7 +478,7 @@ def test_offsets_of_two_partitions_do_not_compare_with_the_highest_of_a_mark_eit
     assert done.published
     assert done.published.counts == {"applied": {"insert": 1}, "rejected": {"forgotten": 1}}
     assert owners_of(lake, made) == ["moved"]
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
 
 
 @pytest.mark.nightly(reason="a combination; two contents at a position are red by day in tests/process/test_reds.py")
@@ -493,13 +507,13 @@ def test_L1_a_filter_that_is_taken_away_brings_no_record_back_that_was_landed_be
     again = accounts(dataset, quality=QUALITY, source=source)
     assert rebuild(lake, again, InSession(lake, session)).swapped
     assert owners(lake, again) == {"b": "kept"}
-    assert proved(session, lake, again) == {}
+    assert find_differences(session, lake, again) == {}
 
 
 @pytest.mark.nightly(
     reason="a combination with a replay; what was landed before a mark stays away by day: tests/unit/test_forget.py"
 )
-def test_L6_what_was_in_quarantine_before_the_mark_stays_forgotten_when_a_replay_can_read_it(
+def test_L6_a_record_in_quarantine_before_the_mark_stays_forgotten_when_a_replay_can_read_it(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = accounts(dataset, quality=QUALITY | {"max_rejected_rate": 1.0})
@@ -517,11 +531,11 @@ def test_L6_what_was_in_quarantine_before_the_mark_stays_forgotten_when_a_replay
     assert done.published
     assert done.published.counts == {"applied": {"insert": 1}, "rejected": {"forgotten": 1}}
     assert (owners(lake, made), states(session, lake, made)) == ({"b": "b"}, ["live"])
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}
 
 
 def hiding(dataset: MakeDataset) -> Dataset:
-    """Accounts of which readers see those that are not closed."""
+    """Accounts; readers do not see the closed ones."""
     where = {"table": "tests.accounts", "buckets": 2, "where": "value.owner <> 'closed'"}
     return accounts(dataset, quality=QUALITY, target=where)
 
@@ -543,7 +557,7 @@ def test_L1_a_hidden_row_is_forgotten_as_any_other_and_a_retry_shows_it_in_no_or
     again = Dataset.model_validate(again.model_dump(by_alias=True) | {"target": target})
     assert rebuild(lake, again, InSession(lake, session)).swapped
     assert (owners(lake, again), states(session, lake, again)) == ({"b": "bea", "c": "cas"}, ["live", "live"])
-    assert proved(session, lake, again) == {}
+    assert find_differences(session, lake, again) == {}
     roll = send(again, (6, "a", 3, "closed"), (7, "c", 2, "closed"))
     assert roll.published
     assert states(session, lake, again) == ["hidden", "hidden", "live"]
@@ -551,7 +565,7 @@ def test_L1_a_hidden_row_is_forgotten_as_any_other_and_a_retry_shows_it_in_no_or
 
 
 @pytest.mark.nightly(reason="histories roll back and forget by day")
-def test_L1_behind_a_rollback_a_hidden_row_is_taken_out_by_the_next_batch(
+def test_L1_after_a_rollback_a_hidden_row_is_removed_by_the_next_batch(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
     made = hiding(dataset)
@@ -561,4 +575,4 @@ def test_L1_behind_a_rollback_a_hidden_row_is_taken_out_by_the_next_batch(
     assert states(session, lake, made) == ["hidden", "live"]
     send(made, (3, "a", 1, "ann"), (4, "c", 1, "cas"))
     assert (owners(lake, made), states(session, lake, made)) == ({"b": "bea", "c": "cas"}, ["live", "live"])
-    assert proved(session, lake, made) == {}
+    assert find_differences(session, lake, made) == {}

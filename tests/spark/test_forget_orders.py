@@ -1,7 +1,7 @@
 """L1 by brute force: small sets of records with a forget mark in between, in every order and split, in every mode.
 
-A key is a world of its own: its records are sent in some order, each in a batch that is published before the mark, one
-that is landed before and published behind it, or one that is landed behind it. All worlds go through the same batches.
+Each key is one case: its records are sent in some order. Each record is in a batch that is published before the mark,
+in one that is landed before and published after it, or in one that is landed after it. All cases share the batches.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ LANDED = (BEFORE, WAITING)
 RUN_AFTER = (AFTER, WAITING, LATER)
 
 LEFT_OUT = "c"
-"""The message that the filter of the mode `filtered` leaves out."""
+"""The message that the filter of mode `filtered` excludes."""
 
 Kind = tuple[int, str]
 """Version and message id."""
 
 
-def worlds(kinds: list[Kind], size: int) -> Iterator[tuple[tuple[Kind, ...], tuple[str, ...]]]:
+def list_cases(kinds: list[Kind], size: int) -> Iterator[tuple[tuple[Kind, ...], tuple[str, ...]]]:
     """Every sequence of records, in every split."""
     yield from itertools.product(itertools.product(kinds, repeat=size), itertools.product(SLOTS, repeat=size))
 
@@ -55,7 +55,7 @@ MODES: dict[str, tuple[list[Kind], int]] = {
     "append": ([(0, "a"), (0, "b")], 2),
     "increment": ([(0, "a"), (0, "b")], 2),
     "log": ([(0, "a"), (0, "b")], 2),  # the version is the offset: a retry is known by its message id alone
-    "filtered": ([(1, "a"), (2, LEFT_OUT), (3, "a")], 2),  # and then the filter is taken away
+    "filtered": ([(1, "a"), (2, LEFT_OUT), (3, "a")], 2),  # later the filter is removed
 }
 
 
@@ -95,52 +95,52 @@ def of_log(dataset: MakeDataset) -> Dataset:
 def sent(mode: str, offset: int, key: str, kind: Kind) -> Sent:
     """A record: its content follows from its key, version and message."""
     version, message = (offset, kind[1]) if mode == "log" else kind
-    said: dict[str, Any] = {"id": key, "owner": f"{kind[0]}{message}", "credit": "1.00", "delta": "1.50"}
+    value: dict[str, Any] = {"id": key, "owner": f"{kind[0]}{message}", "credit": "1.00", "delta": "1.50"}
     name = f"{key}-{message}" if mode != "append" else f"{key}-{message}-{offset}"
-    return Sent(0, offset, offset, key, version, name, said)
+    return Sent(0, offset, offset, key, version, name, value)
 
 
 @pytest.mark.nightly(reason="test_forget.py holds each rule of a mark by day, and histories forget keys")
 @pytest.mark.parametrize("mode", MODES)
-def test_L1_what_a_mark_takes_out_follows_from_the_records_and_the_mark_in_every_order_and_split(
+def test_L1_what_a_mark_removes_depends_only_on_the_records_and_the_mark_in_every_order_and_split(
     mode: str, session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
     made = dataset_of(mode, dataset)
     batches: dict[str, list[Sent]] = {slot: [] for slot in SLOTS}
-    of_world: dict[str, list[tuple[Sent, str]]] = {}
+    cases: dict[str, list[tuple[Sent, str]]] = {}
     offset = 0
-    for number, (kinds, slots) in enumerate(worlds(*MODES[mode])):
+    for number, (kinds, slots) in enumerate(list_cases(*MODES[mode])):
         key = f"w{number}"
         for kind, slot in zip(kinds, slots, strict=True):
             record = sent(mode, offset, key, kind)
-            of_world.setdefault(key, []).append((record, slot))
+            cases.setdefault(key, []).append((record, slot))
             batches[slot].append(record)
             offset += 1
     assert run(session, lake, made, export(tmp_path / BEFORE, batches[BEFORE])).published
     waiting = plan_batch(lake, made, export=str(export(tmp_path / WAITING, batches[WAITING])))
     land_batch(lake, made, waiting.batch)
-    asked = [key for number, key in enumerate(of_world) if number % 5]  # the other worlds go on as they were
-    erases = mode == "filtered"  # what was filtered is known to the landing alone
-    mark, _ = forget(lake, made, [{"id": key} for key in asked], None, "mia", "asked to", erases=erases)
+    forgotten = [key for number, key in enumerate(cases) if number % 5]  # the other keys stay
+    erases = mode == "filtered"  # only the landing knows the filtered records
+    mark, _ = forget(lake, made, [{"id": key} for key in forgotten], None, "mia", "asked to", erases=erases)
     assert mark
     done = run_batch(lake, made, find_plan(lake, made, mark.batch), InSession(lake, session))
     assert (done.red, bool(done.published)) == (None, True)
-    assert not rows(lake, made).keys() & set(asked)
+    assert not rows(lake, made).keys() & set(forgotten)
     for slot in RUN_AFTER:
         plan = (
             waiting if slot == WAITING else plan_batch(lake, made, export=str(export(tmp_path / slot, batches[slot])))
         )
         assert run_batch(lake, made, plan, InSession(lake, session)).published
 
-    wanted = expected(mode, made, of_world, set(asked))
-    assert mode == "append" or wanted.keys() & set(asked), "some records are newer than the mark"
-    assert rows(lake, made) == wanted
+    expected = expect_rows(mode, made, cases, set(forgotten))
+    assert mode == "append" or expected.keys() & set(forgotten), "some records are newer than the mark"
+    assert rows(lake, made) == expected
     assert prove(session, lake, made).differences == {}
     target = {"table": made.target.table, "buckets": made.target.buckets % 3 + 1}
     unfiltered = {"source": SOURCE, "quality": QUALITY} if made.source.filter else {}
     again = Dataset.model_validate(made.model_dump(by_alias=True) | {"target": target} | unfiltered)
     assert rebuild(lake, again, InSession(lake, session)).swapped
-    assert rows(lake, again) == expected(mode, again, of_world, set(asked))
+    assert rows(lake, again) == expect_rows(mode, again, cases, set(forgotten))
     assert prove(session, lake, again).differences == {}
 
 
@@ -148,33 +148,36 @@ def rows(lake: Lake, made: Dataset) -> dict[str, Any]:
     return {row["id"]: row.get("owner", row.get("stock", row.get("credit"))) for row in rows_of(lake, made)}
 
 
-def expected(mode: str, made: Dataset, of_world: dict[str, list[tuple[Sent, str]]], asked: set[str]) -> dict[str, Any]:
-    rules = oracle.Rules("upsert" if made.apply.version else "append", tie="last")
-    wanted: dict[str, Any] = {}
-    for key, records in of_world.items():
+def expect_rows(
+    mode: str, made: Dataset, cases: dict[str, list[tuple[Sent, str]]], forgotten: set[str]
+) -> dict[str, Any]:
+    of_rows = "upsert" if made.apply.version else "append"
+    rules = oracle.Rules(of_rows, tie="last", by_delivery=made.versions_by_delivery)
+    expected: dict[str, Any] = {}
+    for key, records in cases.items():
         if mode == "increment":
-            wanted |= _sum(key, records, key in asked)
+            expected |= _sum(key, records, key in forgotten)
             continue
         decoded = [(slot, record.decoded(made)) for record, slot in records]
-        mark = oracle.forget(key, [one for slot, one in decoded if slot in LANDED], rules)
-        left = [one for _, one in decoded if key not in asked or not mark.takes(one)]
+        mark = oracle.forget(key, [record for slot, record in decoded if slot in LANDED], rules)
+        left = [record for _, record in decoded if key not in forgotten or not mark.takes(record)]
         if made.source.filter:
             left = [record for record in left if record.message_id != f"{key}-{LEFT_OUT}"]
         if mode == "contiguous":
-            begins = [] if mark.highest is None or key not in asked else [(key, mark.highest + 1)]
-            found, _ = oracle.chain(left, rules, accepted=begins)
+            begins = [] if mark.highest is None or key not in forgotten else [(key, mark.highest + 1)]
+            winners, _ = oracle.chain(left, rules, accepted=begins)
         else:
-            found = oracle.rows(left, rules)
-        said = {record.offset: record.value for record, _ in records}
-        for row in found.values():
-            value = said[row.position[-1]]
+            winners = oracle.rows(left, rules)
+        values = {record.offset: record.value for record, _ in records}
+        for row in winners.values():
+            value = values[row.position[-1]]
             assert isinstance(value, dict)
-            wanted[key] = value["owner" if made.apply.version else "credit"]
-    return wanted
+            expected[key] = value["owner" if made.apply.version else "credit"]
+    return expected
 
 
-def _sum(key: str, records: list[tuple[Sent, str]], is_asked: bool) -> dict[str, str]:
-    """A message that was landed before the mark is never added again; others are, once."""
-    barred = {record.message_id for record, slot in records if is_asked and slot in LANDED}
+def _sum(key: str, records: list[tuple[Sent, str]], is_forgotten: bool) -> dict[str, str]:
+    """A message that was landed before the mark is never added again; every other message is added once."""
+    barred = {record.message_id for record, slot in records if is_forgotten and slot in LANDED}
     messages = {record.message_id for record, _ in records} - barred
     return {key: f"{Decimal('1.50') * len(messages):.2f}"} if messages else {}

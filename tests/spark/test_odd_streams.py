@@ -1,5 +1,5 @@
-"""Rows and verdicts of odd streams, counted once more from their bytes: a decoder and a fold that share no code with
-runs and proofs."""
+"""Rows and verdicts of odd streams, counted again from their bytes by a decoder and a fold that share no code with runs
+and proofs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.pipeline import run
 from tests.support.plain_decoder import Decoder, Raw, read_connect, read_kcat, read_parquet
 
 Place = tuple[int, int]
-"""Partition and offset; -1 of a line that is no record."""
+"""Partition and offset; -1 for a line that is not a record."""
 Account = Counter[tuple[Place, str | None, str | None]]
 """Records by place, verdict and reason."""
 
@@ -38,7 +38,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, lake_in: Callable[[Path], Lak
 
 @pytest.fixture(scope="module")
 def session(lake: Lake, spark: SparkSession) -> SparkSession:
-    """A session on it."""
+    """A session on the lake."""
     del spark
     return small_session_on(lake)
 
@@ -62,8 +62,8 @@ def test_L1_L2_rows_and_verdicts_are_those_of_plain_python(
             (folder / name).write_bytes(data)
         done = run(session, lake, made, folder)
         assert done.red is None, done.red
-        found, _ = verdicts_of(lake, made, done.batch)
-        assert account((place(row), row["verdict"], row["reason"]) for row in found) == recount.add(files)
+        verdicts, _ = verdicts_of(lake, made, done.batch)
+        assert account((place(row), row["verdict"], row["reason"]) for row in verdicts) == recount.add(files)
     assert multiset(rows_of(lake, made)) == multiset(recount.rows())
 
 
@@ -78,10 +78,13 @@ class Recount:
         narrow = ("message_id",) if "message_id" in identity and (upsert or "business_key" in identity) else ()
         deciding = "key_version" if upsert else ("business_key" if "business_key" in identity else "message_id")
         exact = self.layout != "connect"
-        self.rules = Rules("upsert" if upsert else "append", deciding, narrow=narrow, exact=exact)
+        by_delivery = bool(upsert and narrow and "header." in str(self.apply["version"]))
+        self.rules = Rules(
+            "upsert" if upsert else "append", deciding, narrow=narrow, exact=exact, by_delivery=by_delivery
+        )
         self.records: list[Decoded] = []
         self.quarantined: set[tuple[Place, bytes | None, bytes | None]] = set()
-        """What was rejected, by place, key and value."""
+        """Place, key and value of each rejected record."""
 
     def add(self, files: dict[str, bytes]) -> Account:
         """The verdicts of the next batch."""
@@ -89,44 +92,55 @@ class Recount:
         batch = [self.decoder.decode(raw) for raw in raws]
         covered = {record.position for record in self.records if record.rejected is None}
         table = oracle.rows(self.records, self.rules)
+        again = [self._was_sent_before(record) for record in batch]
+        new = [record for record, before in zip(batch, again, strict=True) if not before]
+        of_batch = iter(oracle.verdicts(new, self.rules))
         verdicts = []
-        for raw, record, said in zip(raws, batch, oracle.verdicts(batch, self.rules), strict=True):
+        for raw, record, before in zip(raws, batch, again, strict=True):
             read_before = record.usable and record.position in covered
             read_before |= self.rules.exact and sent_as(raw) in self.quarantined
-            told = ("duplicate", "position") if read_before else self._against(table.get(record.key), record, said)
-            verdicts.append((record.position[3:], *told))
+            if before:
+                verdict = ("duplicate", oracle.of_copy(record, [*self.records, *new], self.rules))
+            else:
+                verdict = self._judge_against(table.get(record.key), record, next(of_batch))
+            verdicts.append((record.position[3:], *(("duplicate", "position") if read_before else verdict)))
         self.records += batch
-        at_a_place = [(raw, record) for raw, record in zip(raws, batch, strict=True) if raw.offset >= 0]
-        self.quarantined |= {sent_as(raw) for raw, record in at_a_place if record.rejected}
+        with_place = [(raw, record) for raw, record in zip(raws, batch, strict=True) if raw.offset >= 0]
+        self.quarantined |= {sent_as(raw) for raw, record in with_place if record.rejected}
         return account(verdicts)
+
+    def _was_sent_before(self, record: Decoded) -> bool:
+        """Whether an earlier batch has the message, so that its batch is judged without it."""
+        known = record.usable and self.rules.by_delivery and bool(record.message_id)
+        return known and (record in self.records or oracle.is_copy(record, self.records, self.rules))
 
     def _read(self, name: str, data: bytes) -> Iterable[Any]:
         if self.layout == "connect":
             return read_connect(name, data)
         return (read_parquet if self.layout == "parquet" else read_kcat)(data)
 
-    def _against(self, row: Decoded | None, record: Decoded, said: Verdict) -> tuple[str | None, str | None]:
-        """What becomes of a verdict of the batch alone where the table has a row of the key.
+    def _judge_against(self, row: Decoded | None, record: Decoded, alone: Verdict) -> tuple[str | None, str | None]:
+        """The verdict of a record, from the verdict of its batch alone and the table's row of the key.
 
-        A second batch brings no other content for an identity that its first has: then who lost within the
-        batch has the same verdict.
+        A second batch has no other content for an identity of the first batch: so a record that lost within its
+        batch keeps its verdict.
         """
         upsert = self.rules.mode == "upsert"
         if not record.usable:
-            return said.verdict, said.reason
+            return alone.verdict, alone.reason
         tied = row is not None and row.version == record.version
         same = row is not None and row.content == record.content
         behind = row is not None and oracle.goes_backwards(record, row, self.rules)
-        if said.verdict is not None:
-            if behind and (said.verdict == "superseded" or said.reason == "same_version"):
+        if alone.verdict is not None:
+            if behind and (alone.verdict == "superseded" or alone.reason == "same_version"):
                 return "superseded", "backwards"
-            if not (tied and (said.reason == "in_batch" or (said.reason == "backwards" and same))):
-                return said.verdict, said.reason
+            if not (tied and (alone.reason == "in_batch" or (alone.reason == "backwards" and same))):
+                return alone.verdict, alone.reason
         new = "insert" if upsert or self.apply["mode"] == "append" else "add"
         fresh = "delete" if record.deleted else new
         if row is None:
             return "applied", fresh
-        level = next((one for one in self.rules.narrow if oracle.same_at(one, row, record)), None)
+        level = next((name for name in self.rules.narrow if oracle.same_at(name, row, record)), None)
         if same and (tied or level):
             return "duplicate", level or self.rules.deciding
         if tied:
@@ -137,7 +151,7 @@ class Recount:
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows that readers see."""
-        live = [json.loads(one.content) for one in oracle.live(self.records, self.rules).values()]
+        live = [json.loads(record.content) for record in oracle.live(self.records, self.rules).values()]
         rows = [{name: value for name, value in row.items() if name != "deleted"} for row in live]
         if self.apply["mode"] != "increment":
             return rows

@@ -1,4 +1,4 @@
-"""The account of every batch of the sample, counted once more: plain Python over the landed bytes, no Spark, no SQL."""
+"""The account of every batch of the sample, counted again in plain Python from the landed bytes: no Spark, no SQL."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ARRIVALS = {
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A record as its bytes have it."""
+    """A record as it was landed."""
 
     object: str
     topic: str
@@ -49,7 +49,7 @@ class Landed:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the report says of a batch, and what its landed bytes hold."""
+    """The report and the verdicts of a batch, and the records of its landed bytes."""
 
     report: Report
     verdicts: list[dict[str, Any]]
@@ -58,7 +58,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Some batches of one dataset."""
+    """Several batches of one dataset."""
 
     lake: Lake
     dataset: Dataset
@@ -66,21 +66,21 @@ class Folded:
 
 
 def read(lake: Lake, dataset: Dataset, batch: str) -> Iterator[Landed]:
-    """The records of the landed objects, as whoever wrote the layout would read them back."""
-    for one in manifest_of(lake, dataset, batch).of_role("values"):
-        data = lake.storage.read(one.key)
+    """The records of the landed objects, read as the layout was written."""
+    for object_ in manifest_of(lake, dataset, batch).of_role("values"):
+        data = lake.storage.read(object_.key)
         assert data is not None
         lines = data.split(b"\n")[:-1] if data.endswith(b"\n") else data.split(b"\n")
-        name = re.search(r"([^/+]+)\+(\d+)\+(\d+)\.json$", one.name)
+        name = re.search(r"([^/+]+)\+(\d+)\+(\d+)\.json$", object_.name)
         for number, text in enumerate(lines):
             if name:
-                yield Landed(one.name, name[1], int(name[2]), int(name[3]) + number, text)
+                yield Landed(object_.name, name[1], int(name[2]), int(name[3]) + number, text)
             else:
-                told = json.loads(text.decode(errors="replace"))
-                value = None if told["payload"] is None else told["payload"].encode()
-                kept = value if _is_text(text) else text  # kcat prints raw what is no UTF-8
-                key = None if told["key"] is None else told["key"].encode()
-                yield Landed(one.name, told["topic"], told["partition"], told["offset"], kept, key)
+                envelope = json.loads(text.decode(errors="replace"))
+                value = None if envelope["payload"] is None else envelope["payload"].encode()
+                kept = value if _is_text(text) else text  # kcat prints bytes that are not UTF-8 as they are
+                key = None if envelope["key"] is None else envelope["key"].encode()
+                yield Landed(object_.name, envelope["topic"], envelope["partition"], envelope["offset"], kept, key)
 
 
 @pytest.fixture(scope="module", params=ARRIVALS)
@@ -91,8 +91,8 @@ def folded(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Folded:
     name, folder = request.param, tmp_path_factory.mktemp(request.param)
-    own = lake_in(folder)
-    lake = Lake(own.settings.model_copy(update={"home": PROJECT, "lake": str(folder / "lake")}))
+    temporary = lake_in(folder)
+    lake = Lake(temporary.settings.model_copy(update={"home": PROJECT, "lake": str(folder / "lake")}))
     dataset = find_dataset(lake.settings.datasets_folder, name)
     dataset = dataset.model_copy(update={"quality": dataset.quality.model_copy(update={"max_duplicate_rate": None})})
     if name == "page_views":
@@ -110,7 +110,7 @@ def folded(
 @pytest.mark.nightly(reason="every offset of two other streams is counted by day")
 def test_L2_as_many_verdicts_as_records_in_each_partition(folded: Folded) -> None:
     for batch in folded.batches:
-        landed = Counter((one.topic, one.partition) for one in batch.records)
+        landed = Counter((record.topic, record.partition) for record in batch.records)
         assert Counter((row["topic"], row["partition"]) for row in batch.verdicts) == landed
         assert batch.report.landed == landed.total()
 
@@ -118,22 +118,24 @@ def test_L2_as_many_verdicts_as_records_in_each_partition(folded: Folded) -> Non
 @pytest.mark.by_day("account_entries", why="the other streams are smaller")
 def test_L2_every_offset_has_as_many_verdicts_as_it_was_landed(folded: Folded) -> None:
     for batch in folded.batches:
-        landed = Counter((one.topic, one.partition, one.offset) for one in batch.records)
+        landed = Counter((record.topic, record.partition, record.offset) for record in batch.records)
         assert Counter((row["topic"], row["partition"], row["offset"]) for row in batch.verdicts) == landed
 
 
 def test_the_report_counts_each_object_and_each_verdict(folded: Folded) -> None:
     for batch in folded.batches:
-        assert {one.name: one.records for one in batch.report.objects} == Counter(one.object for one in batch.records)
-        told = Counter((row["verdict"], row["reason"]) for row in batch.verdicts)
+        assert {object_.name: object_.records for object_ in batch.report.objects} == Counter(
+            record.object for record in batch.records
+        )
+        counted = Counter((row["verdict"], row["reason"]) for row in batch.verdicts)
         counts = batch.report.counts.items()
-        assert told == {(verdict, reason): n for verdict, reasons in counts for reason, n in reasons.items()}
+        assert counted == {(verdict, reason): n for verdict, reasons in counts for reason, n in reasons.items()}
 
 
 def test_the_report_has_a_verdict_for_each_record_of_each_partition(folded: Folded) -> None:
     for batch in folded.batches:
-        landed = Counter((one.topic, one.partition) for one in batch.records)
-        assert {where: told.total() for where, told in by_partition(batch.report).items()} == landed
+        landed = Counter((record.topic, record.partition) for record in batch.records)
+        assert {where: outcomes.total() for where, outcomes in by_partition(batch.report).items()} == landed
 
 
 def test_L2_span_is_distinct_and_missing_offsets_of_each_partition(folded: Folded) -> None:
@@ -142,30 +144,30 @@ def test_L2_span_is_distinct_and_missing_offsets_of_each_partition(folded: Folde
         return
     for batch in folded.batches:
         offsets: dict[Where, set[int]] = {}
-        for one in batch.records:
-            offsets.setdefault((one.topic, one.partition), set()).add(one.offset)
+        for record in batch.records:
+            offsets.setdefault((record.topic, record.partition), set()).add(record.offset)
         assert len(batch.report.accounts) == len(offsets)
         for account in batch.report.accounts:
-            mine = offsets[account.topic_partition.topic, account.topic_partition.partition]
-            missing = set(range(min(mine), max(mine) + 1)) - mine
-            assert (account.start, account.end, account.distinct) == (min(mine), max(mine) + 1, len(mine))
+            present = offsets[account.topic_partition.topic, account.topic_partition.partition]
+            missing = set(range(min(present), max(present) + 1)) - present
+            assert (account.start, account.end, account.distinct) == (min(present), max(present) + 1, len(present))
             assert sum(account.explained.values()) == len(missing)
             assert account.unexplained == []
 
 
-def test_undecodable_are_exactly_the_records_whose_bytes_are_no_json(folded: Folded) -> None:
+def test_exactly_the_records_whose_bytes_are_not_json_are_undecodable(folded: Folded) -> None:
     keyed = folded.dataset.name == "accounts"  # its key is read
     before: set[tuple[str, int, int, bytes | None, bytes | None]] = set()
     for batch in folded.batches:
         broken = {
-            (one.topic, one.partition, one.offset, one.key, one.value)
-            for one in batch.records
-            if not (_is_json(one.value) and (not keyed or _is_json(one.key)))
+            (record.topic, record.partition, record.offset, record.key, record.value)
+            for record in batch.records
+            if not (_is_json(record.value) and (not keyed or _is_json(record.key)))
         }
         refused = [row for row in batch.verdicts if row["reason"] == "undecodable"]
         fresh = {(topic, partition, offset) for topic, partition, offset, _, _ in broken - before}
         before |= broken
-        assert {(row["topic"], row["partition"], row["offset"]) for row in refused} == fresh, "and each of them once"
+        assert {(row["topic"], row["partition"], row["offset"]) for row in refused} == fresh, "each of them once"
 
 
 def _is_text(line: bytes) -> bool:
@@ -186,83 +188,89 @@ def _is_json(value: bytes | None) -> bool:
     return True
 
 
-def test_every_row_is_of_the_landed_bytes(folded: Folded) -> None:
+def test_the_landed_bytes_have_the_key_of_every_row(folded: Folded) -> None:
     key = {"accounts": "account_id", "account_entries": "transfer_id", "page_views": "view_id"}[folded.dataset.name]
     rows = rows_of(folded.lake, folded.dataset)
-    bytes_ = b"\n".join(one.value or b"" for batch in folded.batches for one in batch.records)
+    bytes_ = b"\n".join(record.value or b"" for batch in folded.batches for record in batch.records)
     assert rows
     if key in folded.dataset.fields:
         assert [row[key] for row in rows if row[key].encode() not in bytes_] == []
 
 
-Told = tuple[str | None, str | None]
+Outcome = tuple[str | None, str | None]
 """Verdict and reason."""
 
 
-def by_partition(report: Report) -> dict[Where, Counter[Told]]:
+def by_partition(report: Report) -> dict[Where, Counter[Outcome]]:
     """The report's verdicts and reasons of each partition."""
-    found: dict[Where, Counter[Told]] = {}
+    outcomes: dict[Where, Counter[Outcome]] = {}
     for key, counts in report.partitions.items():
         at = TopicPartition.of(key)
-        found[at.topic, at.partition] = Counter(
+        outcomes[at.topic, at.partition] = Counter(
             {(verdict, reason): n for verdict, reasons in counts.items() for reason, n in reasons.items()}
         )
-    return found
+    return outcomes
 
 
 def survivors(batch: Batch) -> Counter[tuple[Any, ...]]:
     """Position and survivor of each duplicate, by the verdict table."""
-    own = ("topic", "partition", "offset")
+    position = ("topic", "partition", "offset")
     places = [row for row in batch.verdicts if row["verdict"] == "duplicate"]
-    return Counter((*(row[name] for name in own), *(row["survivor"][name] for name in own)) for row in places)
+    return Counter((*(row[name] for name in position), *(row["survivor"][name] for name in position)) for row in places)
 
 
-def recounted(told: Iterable[tuple[Where, Told]]) -> dict[Where, Counter[Told]]:
-    found: dict[Where, Counter[Told]] = {}
-    for where, one in told:
-        found.setdefault(where, Counter())[one] += 1
-    return found
+def count_outcomes(outcomes: Iterable[tuple[Where, Outcome]]) -> dict[Where, Counter[Outcome]]:
+    counts: dict[Where, Counter[Outcome]] = {}
+    for where, outcome in outcomes:
+        counts.setdefault(where, Counter())[outcome] += 1
+    return counts
 
 
-def test_the_report_of_an_upsert_is_that_of_plain_python_in_each_partition(
+def test_the_report_of_an_upsert_equals_that_of_plain_python_in_each_partition(
     session: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
-    """The whole sample at once, every verdict by `tests.support.oracle` from the lines as kcat printed them."""
+    """The whole sample in one batch; each verdict is by `tests.support.oracle`, from the lines that kcat printed."""
     lake = Lake(lake.settings.model_copy(update={"home": PROJECT, "lake": str(tmp_path / "lake")}))
     dataset = find_dataset(lake.settings.datasets_folder, "accounts")
     done = run(session, lake, dataset, PROJECT / "sample/exports/kcat")
     batch = Batch(describe(lake, dataset, done.batch), verdicts_of(lake, dataset, done.batch)[0], [])
-    objects = [lake.storage.read(one.key) or b"" for one in manifest_of(lake, dataset, done.batch).of_role("values")]
-    records = [account(line) for one in objects for line in one.splitlines()]
-    verdicts = oracle.verdicts(records, Rules("upsert", narrow=("message_id",)))
+    objects = [
+        lake.storage.read(object_.key) or b"" for object_ in manifest_of(lake, dataset, done.batch).of_role("values")
+    ]
+    records = [account(line) for data in objects for line in data.splitlines()]
+    verdicts = oracle.verdicts(records, Rules("upsert", narrow=("message_id",), by_delivery=True))
 
-    def told(one: Decoded, said: Verdict) -> Told:
-        return (said.verdict, said.reason) if said.verdict else ("applied", "delete" if one.deleted else "insert")
+    def settle(record: Decoded, verdict: Verdict) -> Outcome:
+        if verdict.verdict:
+            return verdict.verdict, verdict.reason
+        return "applied", "delete" if record.deleted else "insert"
 
     pairs = list(zip(records, verdicts, strict=True))
-    expected = recounted(((one.position[1], one.position[3]), told(one, said)) for one, said in pairs)
+    expected = count_outcomes(
+        ((record.position[1], record.position[3]), settle(record, verdict)) for record, verdict in pairs
+    )
     assert by_partition(batch.report) == expected
-    assert {verdict for told in expected.values() for verdict, _ in told} == {
+    assert {verdict for outcomes in expected.values() for verdict, _ in outcomes} == {
         "applied", "duplicate", "superseded", "conflict", "rejected"
     }  # fmt: skip
     assert survivors(batch) == Counter(
-        (one.position[1], *one.position[3:], said.winner[2], *said.winner[4:])
-        for one, said in pairs
-        if said.verdict == "duplicate" and said.winner
+        (record.position[1], *record.position[3:], verdict.winner[2], *verdict.winner[4:])
+        for record, verdict in pairs
+        if verdict.verdict == "duplicate" and verdict.winner
     )
 
 
 def account(text: bytes) -> Decoded:
     """A record of the sample's accounts, strictly read."""
     line = json.loads(text.decode(errors="replace"))
-    named = line.get("headers") or []
-    headers = dict(zip(named[::2], named[1::2], strict=True))
+    names_and_values = line.get("headers") or []
+    headers = dict(zip(names_and_values[::2], names_and_values[1::2], strict=True))
     key, content, rejected = None, "", None
     if line["payload"] is not None:
         content, rejected = account_row(line["payload"]) if _is_text(text) else ("", "undecodable")
     try:
         key = None if line["key"] is None else json.loads(line["key"])["account_id"]
-    except (TypeError, ValueError):  # what cannot be read has no part that is a key
+    except (TypeError, ValueError):  # what cannot be decoded has no key
         rejected = rejected if _is_json(line["key"].encode()) else "undecodable"
     return Decoded(
         position=("sample", line["topic"], 1, line["partition"], line["offset"]),
@@ -277,7 +285,7 @@ def account(text: bytes) -> Decoded:
 
 
 def account_row(payload: str) -> tuple[str, str | None]:
-    """What an account's value says, as text in one form; or why it cannot be used."""
+    """An account's value as text in one form, and the reason why it is rejected, if it is."""
     try:
         value = json.loads(payload, parse_float=Decimal)
     except ValueError:
@@ -293,49 +301,50 @@ def account_row(payload: str) -> tuple[str, str | None]:
 
 
 @pytest.mark.nightly(reason="the report of an upsert is counted again by day")
-def test_the_report_of_each_batch_of_a_filtered_append_is_that_of_plain_python_in_each_partition(
+def test_the_report_of_each_batch_of_a_filtered_append_equals_that_of_plain_python_in_each_partition(
     session: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
-    """In the batch and against what is published; positions read twice, and again by the next batch."""
+    """Within a batch and against the published rows; positions are read twice, and again by the next batch."""
     lake = Lake(lake.settings.model_copy(update={"home": PROJECT, "lake": str(tmp_path / "lake")}))
     dataset = find_dataset(lake.settings.datasets_folder, "page_views")
-    wanted = dataset.source.model_copy(update={"filter": "value.url <> '/cart'"})
+    source = dataset.source.model_copy(update={"filter": "value.url <> '/cart'"})
     quality = dataset.quality.model_copy(update={"max_duplicate_rate": None})
-    dataset = dataset.model_copy(update={"source": wanted, "quality": quality})
+    dataset = dataset.model_copy(update={"source": source, "quality": quality})
     page_views.generate(tmp_path / "exports", views=2_000)
-    stands: dict[str, tuple[int, Where, int]] = {}
+    winners: dict[str, tuple[int, Where, int]] = {}
     covered: set[tuple[Where, int]] = set()
     for folder in ("1-first", "3-late", "2-next"):
         done = run(session, lake, dataset, tmp_path / "exports" / folder)
         batch = Batch(describe(lake, dataset, done.batch), verdicts_of(lake, dataset, done.batch)[0], [])
-        told: list[tuple[Where, Told]] = []
+        outcomes: list[tuple[Where, Outcome]] = []
         duplicates: list[tuple[Where, int, tuple[int, Where, int]]] = []
-        here: set[tuple[Where, int]] = set()
-        data = [lake.storage.read(one.key) or b"" for one in manifest_of(lake, dataset, done.batch).of_role("values")]
-        lines = [json.loads(line) for one in data for line in one.splitlines()]
+        of_batch: set[tuple[Where, int]] = set()
+        objects = manifest_of(lake, dataset, done.batch).of_role("values")
+        contents = [lake.storage.read(object_.key) or b"" for object_ in objects]
+        lines = [json.loads(line) for data in contents for line in data.splitlines()]
         for line in sorted(lines, key=lambda line: (line["ts"], line["partition"], line["offset"])):
             where, value = (line["topic"], line["partition"]), json.loads(line["payload"])
             at, view = (where, line["offset"]), value["view_id"]
             if at in covered:
-                told.append((where, ("duplicate", "position")))
+                outcomes.append((where, ("duplicate", "position")))
                 duplicates.append((*at, (line["ts"], *at)))
                 continue
             if value["url"] == "/cart":
-                told.append((where, ("filtered", "filter")))
+                outcomes.append((where, ("filtered", "filter")))
                 continue
             order = (line["ts"], *at)
-            if view not in stands:
-                told.append((where, ("applied", "insert")))
-                stands[view] = order
+            if view not in winners:
+                outcomes.append((where, ("applied", "insert")))
+                winners[view] = order
             else:
-                read_twice = at in here
-                told.append((where, ("duplicate", "position" if read_twice else "message_id")))
-                duplicates.append((*at, stands[view]))
-                earlier = not read_twice and order < stands[view]
-                stands[view] = order if earlier else stands[view]
-            here.add(at)
-        covered |= here
-        assert by_partition(batch.report) == recounted(told), folder
+                read_twice = at in of_batch
+                outcomes.append((where, ("duplicate", "position" if read_twice else "message_id")))
+                duplicates.append((*at, winners[view]))
+                earlier = not read_twice and order < winners[view]
+                winners[view] = order if earlier else winners[view]
+            of_batch.add(at)
+        covered |= of_batch
+        assert by_partition(batch.report) == count_outcomes(outcomes), folder
         assert survivors(batch) == Counter(
-            (*where, offset, *survivor, there) for where, offset, (_, survivor, there) in duplicates
+            (*where, offset, *survivor, survivor_offset) for where, offset, (_, survivor, survivor_offset) in duplicates
         )

@@ -70,6 +70,7 @@ def wanted(dataset: Dataset, sent: Iterable[Sent]) -> dict[str, Any]:
     """The oracle's live rows, every value as if it had been good."""
     good = [mend(message).decoded(dataset) for message in sent]
     rules = oracle.Rules(dataset.apply.mode, tie="conflict", narrow=("message_id",))
+    rules = replace(rules, by_delivery=dataset.versions_by_delivery)
     return {key: row.content for key, row in oracle.live(good, rules).items()}
 
 

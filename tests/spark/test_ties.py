@@ -102,9 +102,7 @@ def test_two_contents_of_a_version_in_two_partitions_are_red_in_any_order_and_ca
     assert len(owners(lake, made)) == len(ends) - 1
 
 
-@pytest.mark.by_day(
-    "the copy is the row-newer", "the row stays as it is-contiguous", why="the others exchange partitions and guards"
-)
+@pytest.mark.by_day("the row stays as it is-contiguous", why="tests/property/test_ties.py has each guard and partition")
 @pytest.mark.parametrize("guard", ["newer", "contiguous"])
 @pytest.mark.parametrize("partitions", [(0, 1), (1, 0)], ids=["the copy is the row", "the row stays as it is"])
 def test_a_row_with_a_copy_in_another_partition_is_placeless_until_its_next_version(

@@ -1,4 +1,4 @@
-"""Many small tables side by side: each round is one Spark job over the next batch of every arrival."""
+"""Many small tables at once: each round is one Spark job over the next batch of every arrival."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ORDER_TYPE = pa.struct(
 )
 Row = dict[str, Any]
 Gap = tuple[Any, int]
-"""A key, and its version that needs none before it."""
+"""A key, and the version that needs no version before it."""
 _NONE: Mapping[tuple[str, int], Gap] = {}
 Lost = Collection[tuple[Any, Any, str]]
 """Contents that lost a conflict by a decision: key, version, content."""
@@ -49,16 +49,18 @@ _NOTHING: Mapping[str, Lost] = {}
 
 @dataclass(slots=True)
 class Table:
-    """What the rounds made of one arrival: its rows by key, and the verdicts that each batch gave."""
+    """The result of one arrival: its rows by key, and the verdicts of each batch."""
 
     rows: dict[bytes, Row] = field(default_factory=dict)
+    messages: list[Row] = field(default_factory=list)
+    """The ledger of messages, where a delivery decides."""
     judged: list[list[Row]] = field(default_factory=list)
     covered: set[tuple[Any, ...]] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
-    """Numbers of the batches that no release publishes: they change nothing."""
+    """Numbers of the batches that no release publishes: they change no row."""
 
     def published(self, arrival: Arrival) -> list[Decoded]:
-        """The records of the batches that the table was made of."""
+        """The records of the batches that the table consists of."""
         batches = enumerate(arrival.batches)
         return [record for number, batch in batches if number not in self.refused for record in batch]
 
@@ -72,8 +74,8 @@ def fold(
 ) -> list[Table]:
     """Fold every arrival's batches, in their order, into a table of its own.
 
-    `gaps`: guard contiguous: the gap that the batch with a number of an arrival accepts. `lost`: by arrival, what lost
-    conflicts that were decided before its first batch.
+    `gaps`: guard contiguous: by arrival and batch number, the gap that the batch accepts. `lost`: by arrival, the
+    contents that lost conflicts decided before its first batch.
     """
     contents = [
         LostContent(
@@ -97,7 +99,12 @@ def fold(
         base = [row for table in tables.values() for row in table.rows.values()]
         records = put_lost_last(identified(session, staged, dataset), dataset, contents)
         rows = judge_batch(records, dataset, within=(CASE,))
-        stood = state(session, base, dataset)
+        table_rows = state(session, base, dataset)
+        if dataset.versions_by_delivery:
+            known = [message for table in tables.values() for message in table.messages]
+            rows = _meet_messages(session, rows, known, dataset, contents)
+        if dataset.apply.HOLDS:  # they are read several times
+            rows = rows.persist()
         links = []
         if dataset.apply.HOLDS:
             links = [
@@ -106,11 +113,13 @@ def fold(
                 if at <= number
             ]
         folding = folding_of(dataset)
-        judge = partial(folding.judge, base=folding.base_columns(stood), placing=Placing(links=links))
+        judge = partial(folding.judge, base=folding.base_columns(table_rows), placing=Placing(links=links))
         judged = judge_with_lost(rows, dataset, judge) if lost else judge(rows)
-        found = settle_known(judged).toArrow().to_pylist()
+        verdicts = settle_known(judged).toArrow().to_pylist()
+        if dataset.apply.HOLDS:
+            rows.unpersist()
         by_case: dict[str, list[Row]] = {}
-        for row in found:
+        for row in verdicts:
             by_case.setdefault(row[CASE] or row[C.KEY].decode().rpartition("|")[0], []).append(row)
         for arrival in arrivals:
             if number < len(arrival.batches):
@@ -118,8 +127,18 @@ def fold(
     return [tables[arrival.name] for arrival in arrivals]
 
 
+def _meet_messages(
+    session: SparkSession, rows: DataFrame, known: Sequence[Row], dataset: Dataset, lost: Sequence[LostContent]
+) -> DataFrame:
+    """The rows of a batch, without copies of messages that the tables have."""
+    columns = {C.KEY: pa.binary(), C.VERSION: pa.int64(), C.ORDER: ORDER_TYPE, C.compared(dataset): pa.binary()}
+    folding = folding_of(dataset)
+    messages = put_lost_last(_frame(session, known, columns | {S.MESSAGE: pa.binary()}), dataset, lost)
+    return folding.meet_messages(rows, folding.known_messages(messages))
+
+
 def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]], dataset: Dataset) -> DataFrame:
-    """What `onefold.dedup.identity.identify` gives, for (case, record, covered); the case is part of the key."""
+    """The columns of `onefold.dedup.identity.identify`, for (case, record, covered); the case is part of the key."""
     rows = []
     for case, record, covered in staged:
         cluster, topic, incarnation, partition, offset = record.position
@@ -181,14 +200,14 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
 
 
 def state(session: SparkSession, rows: Sequence[Row], dataset: Dataset) -> DataFrame:
-    """State tables of all cases, as one."""
+    """The state tables of all cases in one frame."""
     levels = _levels(dataset)
-    own = {C.KEY: pa.binary(), C.ORDER: ORDER_TYPE, C.HASH: pa.binary(), S.STATE: pa.string(), CONTENT: pa.string()}
+    columns = {C.KEY: pa.binary(), C.ORDER: ORDER_TYPE, C.HASH: pa.binary(), S.STATE: pa.string(), CONTENT: pa.string()}
     if dataset.ties_by_offset:
-        own[C.PLACELESS] = pa.bool_()
+        columns[C.PLACELESS] = pa.bool_()
         rows = [{C.PLACELESS: False} | row for row in rows]
     chained = {C.DELETED: pa.bool_(), **_hidden(dataset)} if dataset.apply.HOLDS else {}
-    return _frame(session, rows, own | _compared(dataset) | levels | chained)
+    return _frame(session, rows, columns | _compared(dataset) | levels | chained)
 
 
 def key_of(case: str, record: Decoded) -> bytes:
@@ -202,7 +221,7 @@ def order_of(row: Row, name: str = C.ORDER) -> tuple[Any, ...] | None:
 
 
 def multiset(rows: Sequence[Row], *names: str) -> Counter[str]:
-    """Rows as a multiset of what stands in some columns."""
+    """Rows as a multiset of their values in some columns."""
     return Counter(repr([row[name] for name in names]) for row in rows)
 
 
@@ -227,10 +246,11 @@ def _frame(session: SparkSession, rows: Sequence[Row], fields: dict[str, pa.Data
 
 
 def _apply(table: Table, judged: list[Row]) -> None:
-    """What the merge does with the actions; an insert of a key that stands, or an update of none, is an error."""
+    """Apply the actions as the merge does; an insert of a key that has a row, or an update without one, is an error."""
     table.judged.append(judged)
     if _is_refused(table):
         return
+    _keep_messages(table, judged)
     for row in (row for row in judged if row[U.ACTION]):
         is_new = row[U.ACTION] in (Action.INSERT, Action.ENTER)
         assert is_new is not (row[C.KEY] in table.rows), f"{row[U.ACTION]} of {row[C.KEY]!r}"
@@ -242,26 +262,56 @@ def _apply(table: Table, judged: list[Row]) -> None:
     table.covered |= {order_of(row)[1:] for row in usable}  # type: ignore[index]
 
 
+def _keep_messages(table: Table, judged: list[Row]) -> None:
+    """Change the ledger of messages as the merge does: later deliveries of a message are removed, except those of the
+    same version in other partitions, which do not compare."""
+    for row in map(_as_sent, judged):
+        if row.get(U.DELIVERED) == Action.LOWER:
+            content = C.COMPARED if C.COMPARED in row else C.HASH
+            table.messages = [
+                known
+                for known in table.messages
+                if any(known[name] != row[name] for name in (C.KEY, S.MESSAGE, content))
+                or (known[C.VERSION] == row[C.VERSION] and _is_elsewhere(known, row) and C.PLACELESS in row)
+                or (U.BECOMES in row and known[C.VERSION] != row[C.VERSION])
+            ]
+        if row.get(U.DELIVERED):
+            table.messages.append(row)
+
+
+def _as_sent(row: Row) -> Row:
+    """The row with the record's own timestamp, which a decision may have changed."""
+    if row.get(C.TRUE_TIMESTAMP) is None:
+        return row
+    return row | {C.ORDER: row[C.ORDER] | {"timestamp": row[C.TRUE_TIMESTAMP]}}
+
+
+def _is_elsewhere(row: Row, other: Row) -> bool:
+    return any(row[C.ORDER][name] != other[C.ORDER][name] for name in ("cluster", "topic", "partition"))
+
+
 def _is_refused(table: Table) -> bool:
-    """Whether the last batch has a verdict that nothing waives; it is noted as refused then."""
-    refused = any(row[C.REASON] in (Reason.INCOMPARABLE_VERSION, Reason.LATE_COPY) for row in table.judged[-1])
+    """Whether the last batch has a verdict that no release waives; if so, note it as refused."""
+    red = (Reason.INCOMPARABLE_VERSION, Reason.EARLIER_DELIVERY)
+    refused = any(row[C.REASON] in red for row in table.judged[-1])
     if refused:
         table.refused.add(len(table.judged) - 1)
     return refused
 
 
 def state_of(row: Row) -> str:
-    """The state of the row that an action makes."""
+    """The state of the row after an action."""
     if row.get(U.BECOMES):
         return str(row[U.BECOMES])
     return "deleted" if row[C.DELETED] else "hidden" if row.get(C.HIDDEN) else "live"
 
 
 def _link(table: Table, judged: list[Row]) -> None:
-    """`_apply` where a key has a row a held version, too: what goes and what wakes must stand, what comes must not."""
+    """`_apply` where held versions have rows, too: what is removed or wakes has a row, what is inserted has none."""
     table.judged.append(judged)
     if _is_refused(table):
         return
+    _keep_messages(table, judged)
     acts = [row for row in judged if row[U.ACTION]]
     for row in sorted(acts, key=lambda row: row[U.ACTION] == Action.INSERT):
         place: Any = row[C.KEY], row[C.VERSION]
@@ -270,9 +320,9 @@ def _link(table: Table, judged: list[Row]) -> None:
             table.rows[place] = row | {S.STATE: row[U.BECOMES]}
         else:
             assert table.rows[place][C.ORDER] == row[C.ORDER], f"{row[U.ACTION]} of {place}"
-            stood = table.rows.pop(place)
+            row_before = table.rows.pop(place)
             if row[U.ACTION] != Action.REMOVE:
-                table.rows[place] = stood | {name: row[name] for name in (C.PLACELESS,) if name in row}
+                table.rows[place] = row_before | {name: row[name] for name in (C.PLACELESS,) if name in row}
                 table.rows[place][S.STATE] = row[U.BECOMES]
     usable = (row for row in judged if row[C.SURVIVOR] is not None and row[C.VERDICT] != "rejected")
     table.covered |= {order_of(row)[1:] for row in usable}  # type: ignore[index]

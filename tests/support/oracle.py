@@ -1,7 +1,7 @@
 """The rules of folding once more, in plain Python and written another way: no windows, no joins, no sorting.
 
-Rows are a fold by a pairwise rule (`beats`); verdicts ask of each record which others beat it. What a row is
-depends on the set of records alone, so nothing here knows of batches, except `verdicts`, which is of one.
+Rows are a fold by a pairwise rule (`beats`); a verdict depends on which other records beat a record. What a row is
+depends on the set of records alone, so nothing here knows of batches, except `verdicts`, which judges one batch.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Order = tuple[int, str, str, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A record behind decoding. `key` is what a row is keyed by: of append, the deciding identity. `sent`: what it says
-    that does not count when two contents are compared. `hidden`: what it says is not what readers are to see."""
+    """A decoded record. `key`: the key of its row; in mode append, the deciding identity. `sent`: the part of its
+    content that does not count when two contents are compared. `hidden`: readers do not see its row."""
 
     position: tuple[str, str, int, int, int]
     timestamp: int | None = None
@@ -42,13 +42,13 @@ class Decoded:
 
     @property
     def partition(self) -> tuple[str, str, int]:
-        """Where it was written, of whichever incarnation of the topic."""
+        """The partition it was written to, in any incarnation of the topic."""
         cluster, topic, _, partition, _ = self.position
         return cluster, topic, partition
 
     @property
     def whole(self) -> Any:
-        """All that it says."""
+        """The whole content, `sent` included."""
         return f"{self.content}{self.sent}" if self.sent else self.content
 
     @property
@@ -70,40 +70,42 @@ class Rules:
     every_version: bool = False
     by_delivery: bool = False
     lost: frozenset[tuple[Any, Any, Any]] = frozenset()
-    """(key, version, content) of what lost a conflict by a decision."""
+    """(key, version, content) of the records that lost a conflict by a decision."""
 
     @property
     def by_offset(self) -> bool:
         """Whether offsets decide between the records of a version."""
         return self.mode == "upsert" and self.tie != "conflict"
 
-    def beats(self, one: Decoded, other: Decoded) -> bool:
-        """Whether `one` is the row where `other` would be; of two contents at one position the smaller is it."""
-        if self.mode == "upsert" and one.version != other.version:
-            return bool(one.version > other.version)
-        against = [(record.key, record.version, record.content) in self.lost for record in (one, other)]
+    def beats(self, record: Decoded, other: Decoded) -> bool:
+        """Whether `record` takes the row from `other`; of two contents at one position the smaller wins."""
+        if self.mode == "upsert" and record.version != other.version:
+            return bool(record.version > other.version)
+        against = [(each.key, each.version, each.content) in self.lost for each in (record, other)]
         if against[0] != against[1]:
             return against[1]
-        if all(against):  # of contents that all lost the place decides
-            one, other = replace(one, timestamp=0), replace(other, timestamp=0)
-        if one.order == other.order:
-            return bool(one.whole < other.whole)
+        if all(against):  # between contents that lost, the place decides
+            record, other = replace(record, timestamp=0), replace(other, timestamp=0)
+        if record.order == other.order:
+            return bool(record.whole < other.whole)
         earlier_wins = self.mode != "upsert" or self.tie == "first"
-        if self.by_offset and one.position != other.position:
-            return (one.position < other.position) is earlier_wins
-        return (one.order < other.order) is earlier_wins
+        if self.by_offset and record.position != other.position:
+            return (record.position < other.position) is earlier_wins
+        return (record.order < other.order) is earlier_wins
 
     def placeless(self, row: Decoded, records: Iterable[Decoded]) -> bool:
         """Whether other records of the row's version are in other partitions than it."""
         return self.by_offset and any(
-            one.partition != row.partition for one in records if (one.key, one.version) == (row.key, row.version)
+            record.partition != row.partition
+            for record in first_sent([record for record in records if record.usable], self)
+            if (record.key, record.version) == (row.key, row.version)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What a forget mark knows of a key. `landed`: positions of all that was landed before it, of whichever key.
-    `messages`: ids of the key's messages. `bars_key`: what has the key is the forgotten message again."""
+    """What a forget mark knows of a key. `landed`: positions of all records, of any key, that were landed before it.
+    `messages`: ids of the key's messages. `bars_key`: every record of the key is the forgotten message again."""
 
     key: Any
     landed: frozenset[tuple[str, str, int, int, int]]
@@ -121,22 +123,22 @@ class Forgotten:
 
 
 def forget(key: Any, landed: Iterable[Decoded], rules: Rules, *, by_message: bool = True) -> Forgotten:
-    """A mark of a key, made behind all records that were landed. `by_message`: versions belong to deliveries."""
+    """A mark of a key, made after all these records were landed. `by_message`: versions belong to deliveries."""
     before = list(landed)
-    mine = [record for record in before if record.key == key]
+    of_key = [record for record in before if record.key == key]
     of_versions = rules.mode == "upsert"
-    messages = (record.message_id for record in mine if record.message_id is not None)
+    messages = (record.message_id for record in of_key if record.message_id is not None)
     return Forgotten(
         key,
         frozenset(record.position for record in before),
-        max((record.version for record in mine), default=None) if of_versions else None,
+        max((record.version for record in of_key), default=None) if of_versions else None,
         frozenset(messages if of_versions and by_message else ()),
         bars_key=not of_versions,
     )
 
 
 class Verdict(NamedTuple):
-    """What one batch alone tells of a record; a survivor's verdict is None until it meets the table."""
+    """The verdict that one batch alone gives a record; a survivor's verdict is None until it meets the table."""
 
     verdict: str | None
     reason: str | None
@@ -147,22 +149,18 @@ def rows(records: Iterable[Decoded], rules: Rules) -> dict[Any, Decoded]:
     """The table's rows by key, deleted ones included: a function of the set."""
 
     def fold(table: dict[Any, Decoded], record: Decoded) -> dict[Any, Decoded]:
-        standing = table.get(record.key)
-        if standing is None or rules.beats(record, standing):
+        row = table.get(record.key)
+        if row is None or rules.beats(record, row):
             table[record.key] = record
         return table
 
-    found = {record for record in records if record.usable}
-    return reduce(fold, (record for record in found if not _beaten(record, found)), {})
+    usable = {record for record in records if record.usable}
+    return reduce(fold, first_sent([record for record in usable if not _beaten(record, usable)], rules), {})
 
 
-def survivors(batch: Sequence[Decoded], rules: Rules) -> dict[Any, Decoded]:
-    """The records of a batch that are rows by themselves, by key: late copies leave the fold."""
-    usable = {record for record in batch if record.usable}
-    late = late_copies([record for record in usable if not _beaten(record, usable)], rules)
-    return rows(
-        [record for record in batch if not any(record == copy or _is_beaten_by(record, copy) for copy in late)], rules
-    )
+def first_sent(records: Sequence[Decoded], rules: Rules) -> list[Decoded]:
+    """The records without repeated deliveries: of a message only its first delivery counts."""
+    return [record for record in records if not is_copy(record, records, rules)]
 
 
 def _is_beaten_by(record: Decoded, other: Decoded) -> bool:
@@ -173,23 +171,23 @@ def _is_beaten_by(record: Decoded, other: Decoded) -> bool:
 def chain(
     records: Iterable[Decoded], rules: Rules, first: int = 1, accepted: Iterable[tuple[Any, int]] = ()
 ) -> tuple[dict[Any, Decoded], dict[Any, Decoded]]:
-    """Guard contiguous: of each key the winner at the end of the unbroken run that goes farthest, from `first` or from
-    an accepted (key, version) that is there; and the winners above it, by (key, version). A function of the sets."""
-    found = {record for record in records if record.usable and record.version >= first}
+    """Guard contiguous: for each key the winner at the end of the unbroken run that goes farthest, from `first` or
+    from an accepted (key, version) that has a record; and the winners above it. A function of the sets."""
+    counting = {record for record in records if record.usable and record.version >= first}
     winners: dict[tuple[Any, int], Decoded] = {}
-    for record in found - {record for record in found if _beaten(record, found)}:
-        standing = winners.get((record.key, record.version))
-        if standing is None or rules.beats(record, standing):
+    for record in first_sent([record for record in counting if not _beaten(record, counting)], rules):
+        winner = winners.get((record.key, record.version))
+        if winner is None or rules.beats(record, winner):
             winners[record.key, record.version] = record
     heads = {}
     for key in {key for key, _ in winners}:
-        for start in (first, *(version for one, version in accepted if one == key)):
+        for start in (first, *(version for accepted_key, version in accepted if accepted_key == key)):
             version = start
             while (key, version) in winners:
                 if key not in heads or heads[key].version < version:
                     heads[key] = winners[key, version]
                 version += 1
-    held = {at: one for at, one in winners.items() if at[0] not in heads or at[1] > heads[at[0]].version}
+    held = {at: record for at, record in winners.items() if at[0] not in heads or at[1] > heads[at[0]].version}
     return heads, held
 
 
@@ -204,117 +202,135 @@ def state(record: Decoded) -> str:
 
 
 def verdicts(batch: Sequence[Decoded], rules: Rules) -> list[Verdict]:
-    """What a batch, by itself, says of each of its records. Which of two equal copies stands is left open."""
+    """The verdicts that a batch alone gives its records. Which of two equal copies wins is left open."""
     usable = [(number, record) for number, record in enumerate(batch) if record.usable]
-    standing = [(number, record) for number, record in usable if not _beaten(record, {one for _, one in usable})]
-    among = [one for _, one in standing]
-    late = late_copies(among, rules)
-    standing = [(number, record) for number, record in standing if record not in late]
+    candidates = [(number, record) for number, record in usable if not _beaten(record, {rival for _, rival in usable})]
+    among = [record for _, record in candidates]
+    copies = {
+        number
+        for number, record in candidates
+        if is_copy(record, among, rules) or _is_read_again(number, record, batch, rules)
+    }
+    candidates = [(number, record) for number, record in candidates if number not in copies]
     return [
-        Verdict("duplicate", "late_copy", first_delivery(record, among, rules).order)
-        if record in late
-        else _verdict(number, record, standing, among, rules)
+        Verdict("duplicate", of_copy(record, among, rules), first_delivery(record, among, rules).order)
+        if number in copies
+        else _verdict(number, record, candidates, among, rules)
         for number, record in enumerate(batch)
     ]
 
 
 def first_delivery(record: Decoded, among: Iterable[Decoded], rules: Rules) -> Decoded:
-    """Of the deliveries of a record's message the one of the smallest version, and of these that of the smallest
-    offset (where offsets decide no tie: the first in the total order)."""
-    copies = [one for one in among if _is_same_message(one, record, rules)]
-    return min(copies, key=lambda one: (one.version, one.position if rules.by_offset else one.order), default=record)
+    """The delivery of a record's message with the smallest version, and of these the one with the smallest offset
+    (where offsets decide no tie: the first in the total order). Of that version, the one in the record's partition."""
+    copies = [copy for copy in among if _is_same_message(copy, record, rules)]
+    lowest = min((copy.version for copy in copies), default=None)
+    if rules.by_offset and record.version == lowest:
+        copies = [copy for copy in copies if copy.partition == record.partition]
+    return min(copies, key=lambda copy: (copy.version, *_sent_at(copy, rules), copy.whole), default=record)
 
 
-def late_copies(records: Sequence[Decoded], rules: Rules) -> set[Decoded]:
-    """The late copies that would be a row: each beats all records that are none."""
-    late = {record for record in records if is_late(record, records, rules)}
-    return {
-        record
-        for record in late
-        if all(
-            rules.beats(record, other)
-            for other in records
-            if other not in late and _have_deliveries_in_common(other, record, rules)
-        )
-    }
+def _sent_at(record: Decoded, rules: Rules) -> tuple[Any, ...]:
+    return (*record.position, record.order[0]) if rules.by_offset else record.order
 
 
-def is_late(record: Decoded, among: Sequence[Decoded], rules: Rules) -> bool:
-    """Whether a copy comes, in the order that decides, after another message that was first sent after its own."""
+def is_copy(record: Decoded, among: Iterable[Decoded], rules: Rules) -> bool:
+    """Whether a message was delivered before: with a smaller version, or with the same version at a smaller place.
+    Where offsets decide, places of two partitions do not compare."""
     if not rules.by_delivery:
         return False
+    for other in among:
+        if other == record or not _is_same_message(other, record, rules):
+            continue
+        if other.version < record.version:
+            return True
+        before = (*_sent_at(other, rules), other.whole) < (*_sent_at(record, rules), record.whole)
+        if other.version == record.version and before and (not rules.by_offset or other.partition == record.partition):
+            return True
+    return False
+
+
+def _is_read_again(number: int, record: Decoded, batch: Sequence[Decoded], rules: Rules) -> bool:
+    known = bool(record.message_id or record.producer)
+    return rules.by_delivery and known and record in batch[:number]
+
+
+def of_copy(record: Decoded, among: Sequence[Decoded], rules: Rules) -> str:
+    """Why a copy is a duplicate: `late_copy` if another message of its key was first delivered in between, in the order
+    that decides; otherwise the level at which the copy is the same as the first delivery."""
     first = first_delivery(record, among, rules)
-    others = [one for one in among if _have_deliveries_in_common(one, record, rules)]
-    return any(
-        rules.beats(record, other) and rules.beats(other, first)
-        for other in others
-        if not _is_same_message(other, first, rules) and first_delivery(other, among, rules) == other
+    others = [other for other in first_sent(among, rules) if _have_deliveries_in_common(other, record, rules)]
+    if any(rules.beats(record, other) and rules.beats(other, first) for other in others):
+        return "late_copy"
+    if first.position == record.position:
+        return "position"
+    if record.producer and first.producer == record.producer and first.partition == record.partition:
+        return "producer"
+    return "message_id" if record.message_id else "producer"
+
+
+def _have_deliveries_in_common(record: Decoded, other: Decoded, rules: Rules) -> bool:
+    return record.key == other.key and (record.version == other.version or not rules.every_version)
+
+
+def _is_same_message(record: Decoded, other: Decoded, rules: Rules) -> bool:
+    """Compare the message id (without an id the producer's sequence) and the content."""
+    identity, other_identity = (
+        ("id", each.message_id) if each.message_id else ("sequence", each.producer) for each in (record, other)
     )
-
-
-def _have_deliveries_in_common(one: Decoded, other: Decoded, rules: Rules) -> bool:
-    return one.key == other.key and (one.version == other.version or not rules.every_version)
-
-
-def _is_same_message(one: Decoded, other: Decoded, rules: Rules) -> bool:
-    """By the id, or where there is none by the producer's sequence, and by the content."""
-    mine, theirs = (
-        ("id", record.message_id) if record.message_id else ("sequence", record.producer, record.position[:-1])
-        for record in (one, other)
-    )
-    known = one.message_id or one.producer
-    same = bool(known) and mine == theirs and one.content == other.content
-    return same and _have_deliveries_in_common(one, other, rules)
+    known = record.message_id or record.producer
+    same = bool(known) and identity == other_identity and record.content == other.content
+    return same and _have_deliveries_in_common(record, other, rules)
 
 
 def counts(batch: Sequence[Decoded], rules: Rules) -> Counter[tuple[str | None, str | None]]:
     """Records of a batch by verdict and reason."""
-    return Counter((one.verdict, one.reason) for one in verdicts(batch, rules))
+    return Counter((verdict.verdict, verdict.reason) for verdict in verdicts(batch, rules))
 
 
 def _beaten(record: Decoded, among: set[Decoded]) -> bool:
-    """Another content stands at the record's position."""
-    return any(_is_beaten_by(record, one) for one in among)
+    """Whether another content wins the record's position."""
+    return any(_is_beaten_by(record, other) for other in among)
 
 
 def _verdict(
-    number: int, record: Decoded, standing: list[tuple[int, Decoded]], at_positions: list[Decoded], rules: Rules
+    number: int, record: Decoded, candidates: list[tuple[int, Decoded]], at_positions: list[Decoded], rules: Rules
 ) -> Verdict:
-    """`standing` leaves late copies out, `at_positions` does not: one may have taken another's position."""
+    """`candidates` leaves late copies out, `at_positions` does not: a copy may have taken another record's position."""
     if record.rejected:
         return Verdict("rejected", record.rejected)
     if record.filtered:
         return Verdict("filtered", "filter")
-    if (number, record) not in standing:
-        there = [one for one in at_positions if one.position == record.position]
-        return Verdict("conflict", "inconsistent_position", min(one.order for one in there))
-    among = [one for _, one in standing]
+    if (number, record) not in candidates:
+        at_position = [other for other in at_positions if other.position == record.position]
+        return Verdict("conflict", "inconsistent_position", min(other.order for other in at_position))
+    among = [other for _, other in candidates]
     before = [
-        one
-        for place, one in standing
-        if one.key == record.key and (_precedes(one, record, among, rules) or (one == record and place < number))
+        other
+        for place, other in candidates
+        if other.key == record.key and (_precedes(other, record, among, rules) or (other == record and place < number))
     ]
     if not before:
         return Verdict(None, None)
-    tied = [one for one in before if one.version == record.version] if rules.mode == "upsert" else before
-    read_before = any(one.position == record.position for one in before)
+    tied = [other for other in before if other.version == record.version] if rules.mode == "upsert" else before
+    read_before = any(other.position == record.position for other in before)
     if tied and (read_before or best(tied, among, rules).content == record.content):
         return Verdict("duplicate", _reason(record, tied, rules), best(tied, among, rules).order)
     if rules.mode == "append":
         return Verdict("conflict", "same_identity", best(before, among, rules).order)
     for level in ("producer", "message_id"):
-        sent_before = [one for one in before if same_at(level, one, record)]
+        sent_before = [other for other in before if same_at(level, other, record)]
         if sent_before and best(sent_before, among, rules).content == record.content:
             return Verdict("duplicate", level, best(sent_before, among, rules).order)
     of_row = (
         rules.mode != "upsert"
         or rules.every_version
-        or not any(one.key == record.key and one.version > record.version for one in among)
+        or not any(other.key == record.key and other.version > record.version for other in among)
     )
     if tied and of_row and rules.placeless(best(tied, among, rules), among):
         return Verdict("conflict", "incomparable_version", best(tied, among, rules).order)
     if ahead := _ahead(record, among, rules):
-        return Verdict("superseded", "backwards", max(ahead, key=lambda one: (one.version, one.order)).order)
+        return Verdict("superseded", "backwards", max(ahead, key=lambda other: (other.version, other.order)).order)
     if tied:
         verdict = "conflict" if rules.tie == "conflict" else "superseded"
         return Verdict(verdict, "same_version", best(tied, among, rules).order)
@@ -332,34 +348,34 @@ def goes_backwards(record: Decoded, other: Decoded, rules: Rules) -> bool:
 
 
 def _ahead(record: Decoded, among: Sequence[Decoded], rules: Rules) -> list[Decoded]:
-    return [one for one in among if goes_backwards(record, one, rules)]
+    return [other for other in among if goes_backwards(record, other, rules)]
 
 
-def _precedes(one: Decoded, other: Decoded, among: Sequence[Decoded], rules: Rules) -> bool:
-    """Whether a batch judges `other` by `one`: by the pairwise rule, and what went backwards last of its version."""
-    if rules.mode == "upsert" and one.version == other.version:
-        backwards = bool(_ahead(one, among, rules)), bool(_ahead(other, among, rules))
+def _precedes(record: Decoded, other: Decoded, among: Sequence[Decoded], rules: Rules) -> bool:
+    """Whether a batch judges `other` by `record`: by the pairwise rule; what went backwards is last of its version."""
+    if rules.mode == "upsert" and record.version == other.version:
+        backwards = bool(_ahead(record, among, rules)), bool(_ahead(other, among, rules))
         if backwards[0] != backwards[1]:
             return backwards[1]
-    return rules.beats(one, other)
+    return rules.beats(record, other)
 
 
 def best(records: Sequence[Decoded], among: Sequence[Decoded], rules: Rules) -> Decoded:
-    """Of records of a version the one that a batch, `among`, judges the others by."""
-    return reduce(lambda one, other: other if _precedes(other, one, among, rules) else one, records)
+    """Of the records of a version, the one by which a batch, `among`, judges the others."""
+    return reduce(lambda leader, other: other if _precedes(other, leader, among, rules) else leader, records)
 
 
 def _reason(record: Decoded, before: list[Decoded], rules: Rules) -> str:
     """The narrowest level at which another record was first."""
     for level in ("position", *rules.narrow):
-        if any(same_at(level, one, record) for one in before):
+        if any(same_at(level, other, record) for other in before):
             return level
     return rules.deciding
 
 
-def same_at(level: str, one: Decoded, other: Decoded) -> bool:
-    """Whether two records are the same message at a level; a producer counts for each partition anew."""
-    mine, theirs = getattr(one, level), getattr(other, level)
-    if mine is None or mine != theirs:
+def same_at(level: str, record: Decoded, other: Decoded) -> bool:
+    """Whether two records are the same message at a level; a producer counts in each partition on its own."""
+    identity, other_identity = getattr(record, level), getattr(other, level)
+    if identity is None or identity != other_identity:
         return False
-    return level != "producer" or one.position[:-1] == other.position[:-1]
+    return level != "producer" or record.position[:-1] == other.position[:-1]

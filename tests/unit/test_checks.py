@@ -73,7 +73,7 @@ def facts(dataset: Dataset, *, counts: dict[str, Any] | None = None, **more: Any
         "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "backwards": [],
         "ahead": [], "damage": [], "conflicts": [], "filtered_newer": 0, "first_filtered": [],
         "missed_deletes": 0, "first_missed": [], "first_late_repeats": [],
-        "late_copies": 0, "first_late": [], "stale_rows": 0, "first_stale": [],
+        "first_late": [], "first_earlier": [], "stale_rows": 0, "first_stale": [],
     }  # fmt: skip
     return BranchFacts(**given | more)
 
@@ -456,11 +456,12 @@ def test_versions_that_go_backwards_are_named_with_the_way_out(dataset: MakeData
     assert "let the source count on" in chained.way_out
 
 
-def test_a_late_copy_is_red_and_not_waivable_where_deliveries_decide(dataset: MakeDataset) -> None:
-    def late(version: dict[str, str], **identity: str) -> CheckResult | None:
-        made = dataset(**COUNTER | {"apply": COUNTER["apply"] | {"version": version}, "identity": identity})
-        found = facts(made, late_copies=1, first_late=["key a at t-0@2, sent before at t-0@0"])
-        return apply_check(CHECKS["late_copies"], found)
+def test_late_copies_warn_and_a_limit_is_the_files(dataset: MakeDataset) -> None:
+    def late(version: dict[str, str], limit: int = 0, **identity: str) -> CheckResult | None:
+        of_file = COUNTER | {"apply": COUNTER["apply"] | {"version": version}, "identity": identity}
+        made = dataset(**of_file | {"quality": {"max_late_copies": limit}})
+        found = replaced_counts(facts(made), {"duplicate": {"late_copy": 2}})
+        return apply_check(CHECKS["late_copies"], replace(found, first_late=["key a at t-0@2, sent before at t-0@0"]))
 
     for version in (
         {"from": "offset"},
@@ -470,11 +471,24 @@ def test_a_late_copy_is_red_and_not_waivable_where_deliveries_decide(dataset: Ma
     ):
         result = late(version, message_id="header.m")
         assert result
-        assert (result.status, result.severity, result.waivable) == ("failed", "blocking", False)
+        assert (result.status, result.severity) == ("failed", "warning")
         assert result.first == ["key a at t-0@2, sent before at t-0@0"]
-        assert "declare a version of the value" in result.way_out
+        assert "take it out of identity" in result.way_out
+        within = late(version, 2, message_id="header.m")
+        assert within
+        assert within.status == "passed"
         assert late(version) is None, "without an identity every delivery is a version"
     assert late({"from": "n"}, message_id="header.m") is None, "a version of the value is the message's"
+
+
+def test_an_earlier_delivery_is_red_and_not_waivable(dataset: MakeDataset) -> None:
+    version = {"from": "offset"}
+    made = dataset(
+        **COUNTER | {"apply": COUNTER["apply"] | {"version": version}, "identity": {"message_id": "header.m"}}
+    )
+    result = find("earlier_deliveries", replaced_counts(facts(made), {"conflict": {"earlier_delivery": 1}}))
+    assert (result.status, result.severity, result.waivable) == ("failed", "blocking", False)
+    assert f"onefold rebuild {made.name} --again" in result.way_out
 
 
 def test_two_contents_of_a_version_name_what_decides_a_tie(dataset: MakeDataset) -> None:

@@ -206,15 +206,6 @@ def test_only_tombstones_are_refused() -> None:
         drafted([record(0, None, b"a"), record(1, None, b"b")])
 
 
-def test_debezium_is_named_as_not_supported_yet() -> None:
-    inner = {"before": None, "after": {"id": 1}, "op": "c", "source": {}}
-    for value in (inner, {"schema": {}, "payload": inner}):
-        with pytest.raises(NoDraftError, match=r"Debezium envelopes .*: not_supported_yet.*ExtractNewRecordState"):
-            drafted([record(0, value)])
-    with pytest.raises(NoDraftError, match=r"schemas\.enable=false"):
-        drafted([record(0, {"schema": {}, "payload": {"id": 1}})])
-
-
 def test_undecodable_records_are_counted_and_the_limit_says_so() -> None:
     good = [record(i, {"id": f"i-{i}"}) for i in range(95)]
     bad = [record(95 + i, b"oops") for i in range(4)]

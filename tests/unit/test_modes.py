@@ -20,6 +20,7 @@ SHARED = {
         "__init__",
         "backwards",
         "deliveries",
+        "message_digest",
         "strategy",
         "judging",
         "levels",

@@ -131,7 +131,9 @@ def test_notes_say_what_may_surprise(dataset: MakeDataset) -> None:
     known = {"message_id": "header.m"}
     for version in ({"from": "offset"}, {"from": "long(header.v)"}, {"from": "a", "tie": "last"}):
         [late, _] = notes_of(dataset(**given, identity=known, apply=UPSERT | {"version": version}))
-        assert "makes the batch red (late_copies). In a later batch than the other message it is not found" in late
+        assert "keeps a ledger of all messages, by message_id: one that is sent again counts once" in late
+        [late, _] = notes_of(dataset(**given, identity=known | thing, apply=UPSERT | {"version": version}))
+        assert late.endswith("an id of its own; a business key names a thing, and no message")
     assert notes_of(dataset(**given, identity=known, apply=UPSERT | {"version": {"from": "a"}})) == [whole]
     assert notes_of(dataset()) == []
 

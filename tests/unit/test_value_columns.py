@@ -62,7 +62,7 @@ def fitting(draw: Random, names: dict[str, Any], edges: float) -> bytes:
 
 def read_by_a_proof(value: bytes, given: Fields) -> tuple[Any, ...]:
     """Whether it is no object, the fields that cannot be used, whether it has unknown names, and what was read."""
-    row, faults = fields_of(value, dict(given.kinds), dict(given.places), given.known)  # type: ignore[arg-type]
+    row, faults, _ = fields_of(value, dict(given.kinds), dict(given.places), given.known)  # type: ignore[arg-type]
     wrong = {fault.removeprefix("(").removesuffix(" is absent)") for fault in faults} - {"unknown)"}
     if "value)" in wrong:
         return True, set(), False, {}
@@ -105,7 +105,7 @@ def test_what_fits_goes_the_fast_way() -> None:
         b'"at": "2026-03-01T10:00:00.25+01:00", "ms": 1772359200123, "ns": 1772359200123456000, "days": 2932896, '
         b'"n": {"d": 1.5, "list": [null, 3], "s": ""}, "bytes": "YWI=", "m": {"b": 1}, "j": {"a": [1.10]}}'
     )
-    columns_, odd = columns._Fast(fields(PLAIN)).columns([value, b"{}", None, value])
+    columns_, odd = columns._Fast(fields(PLAIN), columns.PLAIN).columns([value, b"{}", None, value])
     assert odd == [1]
     assert dict(zip(PLAIN, (column[3].as_py() for column in columns_), strict=True))["at"] == datetime(
         2026, 3, 1, 9, 0, 0, 250_000, UTC
@@ -164,7 +164,7 @@ def test_one_bad_date_of_a_batch_costs_no_other_its_fast_way() -> None:
     good = b'{"day": "2026-03-01", "at": "2026-03-01T10:00:00Z"}'
     values: list[Any] = [good] * 1_000
     values[617] = good.replace(b"03-01", b"02-30")
-    columns_, odd = columns._Fast(asked).columns(values)
+    columns_, odd = columns._Fast(asked, columns.PLAIN).columns(values)
     assert odd == [617]
     assert {len(column) for column in columns_} == {1_000}
 

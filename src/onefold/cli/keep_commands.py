@@ -87,6 +87,9 @@ def rebuild(
         list[str] | None,
         typer.Option("--without", metavar="BATCH", help="Take a published batch out; may be repeated"),
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Fold an unchanged dataset file, too; batches in the order of the log")
+    ] = False,
     reason: Annotated[str, typer.Option(help="Why, with --without; it is recorded and shown")] = "",
     who: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides, with --without [default: you]")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be folded; write nothing")] = False,
@@ -119,11 +122,11 @@ def rebuild(
     decider = Decider.asserted(who) if left_out else NOT_YET
     with launching(lake) as spark, NOTES.status(f"{name}: {len(plans)} landed batches") as status:
         say = _counting(status, name, len(plans))
-        done = run_rebuild(lake, dataset, spark, say, without=without or [], who=decider, reason=reason)
+        done = run_rebuild(lake, dataset, spark, say, without=without or [], who=decider, reason=reason, again=again)
     if without and not left_out:
         note(f"{name}: readers see the table without {', '.join(without)} already")
     elif not done.changed:
-        note(f"{name}: the dataset file is that of the published table: nothing to rebuild")
+        note(f"{name}: the dataset file is that of the published table: nothing to rebuild without --again")
     answer(f"{name}: rebuilt", [ended(batch) for batch in done.batches], as_json, empty="no batches")
     if done.swapped:
         changed, (_, swapped) = ", ".join(done.changed), open_dataset(name)

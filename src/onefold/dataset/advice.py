@@ -7,6 +7,8 @@ from onefold.dataset.masks import Mask
 from onefold.dataset.model import Dataset
 from onefold.vocabulary import Level
 
+_KNOWN_BY = (Level.MESSAGE_ID, Level.PRODUCER)
+
 
 def notes_of(dataset: Dataset) -> list[str]:
     """The notes, each a sentence that begins with the key of the file."""
@@ -35,14 +37,14 @@ def _of_versions(dataset: Dataset) -> list[str]:
     if version is None:
         return []
     found, trees = [], [(text, parse(text)) for _, text in version.expressions]
+    own = "; a business key names a thing, and no message" if dataset.identity.business_key else ""
     if dataset.versions_by_delivery:
         found.append(
-            "apply.version: the delivery decides. A message that is sent again after another message of its key makes "
-            "the batch red (late_copies). In a later batch than the other message it is not found, and counts as a "
-            "newer version"
+            "apply.version: the delivery decides, so the table keeps a ledger of all messages, by "
+            f"{' and '.join(level for level in _KNOWN_BY if level in dataset.narrow)}: one that is sent again counts "
+            f"once, as its first delivery. Each message must have an id of its own{own}"
         )
     elif dataset.delivery_decides:
-        own = "; a business key names a thing, and no message" if dataset.identity.business_key else ""
         found.append(
             "apply.version: neither identity.message_id nor identity.producer is declared, so every delivery is a "
             f"version: what a producer sends again counts as a newer version{own}"

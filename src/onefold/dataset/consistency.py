@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from onefold.dataset.base import not_built
 from onefold.dataset.defaults import check_defaults
+from onefold.dataset.envelopes import DELETED, POSITION, Envelope
 from onefold.dataset.expressions import (
     CASTS,
     LOG_POSITIONS,
+    OF_ENVELOPE,
     PERIODS,
     ROOTS,
     Call,
@@ -87,6 +90,7 @@ def check_declaration(dataset: Declaration) -> None:
     dataset.apply.check(dataset)
     _check_holes(dataset)
     _check_formats(dataset)
+    _check_envelope(dataset)
     _check_periods(dataset)
     _check_limits(dataset)
     _check_compare(dataset)
@@ -302,6 +306,8 @@ def _kind_of(dataset: Declaration, expression: Expression) -> FieldType:
 
 
 def _check_path(dataset: Declaration, place: str, text: str, path: Path) -> None:
+    if path == Path("value", POSITION.root) and path.name not in dataset.value.fields and "version" in place:
+        raise not_built(f"{place}: debezium, the position of the connector as a version; write offset")
     if path.root == "value" and path.name not in dataset.value.fields:
         known = ", ".join(dataset.value.fields)
         roots = f"; {path.name!r} is none of {', '.join(ROOTS)}" if path.inner else ""
@@ -314,8 +320,41 @@ def _check_path(dataset: Declaration, place: str, text: str, path: Path) -> None
         raise ValueError(f"{place}: {shorten(text)}: a key of {dataset.key.format} cannot be used in an expression")
     if path.root == "schema":
         _check_schema_name(dataset, place, text)
+    if path.root in OF_ENVELOPE:
+        _check_attribute(dataset, place, text, path)
     if path.root in ("offset", "timestamp") and not dataset.source.exact:
         raise ValueError(f"{place}: {shorten(text)}: layout {dataset.source.layout} carries no {path.root}")
+
+
+def _check_envelope(dataset: Declaration) -> None:
+    """A change of a database is a version of a row, and a delete has no field but its key."""
+    if dataset.value.envelope is not Envelope.DEBEZIUM:
+        return
+    if not dataset.apply.DELETES:
+        raise ValueError(
+            f"value.envelope: debezium: its changes update and delete rows, which {dataset.apply.words} does not; "
+            "write apply.mode: upsert"
+        )
+    version = dataset.apply.version
+    if not dataset.deletes_by_envelope or version is None:
+        return
+    for place, text in version.expressions:
+        if any(path.root == "value" for path in paths(parse(text))):
+            raise ValueError(
+                f"apply.version.{place}: {shorten(text)}: a delete of value.envelope: debezium has no field but its "
+                "key; write offset"
+            )
+
+
+def _check_attribute(dataset: Declaration, place: str, text: str, path: Path) -> None:
+    if not dataset.value.envelope.has_attributes:
+        raise ValueError(f"{place}: {shorten(text)}: {path.root}.{path.name} needs value.envelope: debezium")
+    if path.root == POSITION.root and path != POSITION:
+        raise ValueError(f"{place}: {shorten(text)}: debezium has no {path.name}; write debezium.position")
+    if path == POSITION and place != "identity.message_id":
+        raise ValueError(f"{place}: {shorten(text)}: debezium.position names a message: it is an identity.message_id")
+    if path == DELETED and place not in ("source.filter", "apply.delete_when"):
+        raise ValueError(f"{place}: {shorten(text)}: envelope.deleted belongs to source.filter and apply.delete_when")
 
 
 def _check_schema_name(dataset: Declaration, place: str, text: str) -> None:

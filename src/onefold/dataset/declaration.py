@@ -11,11 +11,12 @@ from pydantic import AfterValidator, Field, model_validator
 
 from onefold.dataset.base import Model, Name
 from onefold.dataset.defaults import json_of
+from onefold.dataset.envelopes import DELETED, POSITION, Attribute, Envelope, attributes_of
 from onefold.dataset.evolution import Shape
-from onefold.dataset.expressions import CASTS, PERIODS, Call, Expression, Fallback, Path, parse, paths
+from onefold.dataset.expressions import CASTS, OF_ENVELOPE, PERIODS, Call, Expression, Fallback, Path, parse, paths
 from onefold.dataset.masked_columns import masked_columns
 from onefold.dataset.masks import Mask, strictest
-from onefold.dataset.modes import AnyMode
+from onefold.dataset.modes import MODES, AnyMode
 from onefold.dataset.modes.version import MAX_AHEAD
 from onefold.dataset.names import Place, with_field_names
 from onefold.dataset.schedule import Schedule
@@ -44,6 +45,18 @@ def _merged(first: FieldType, other: FieldType) -> FieldType:
     for name, kind in other.fields:
         both[name] = _merged(both[name], kind) if name in both and both[name].name == kind.name == "struct" else kind
     return FieldType("struct", nullable=True, fields=tuple(both.items()))
+
+
+def _with_deletes(given: Any) -> Any:
+    """A file whose envelope says what deletes, where the file does not."""
+    try:
+        deletes, applied = Envelope(given["value"]["envelope"]).deletes, given["apply"]
+        mode = MODES.get(applied["mode"])
+        if deletes is None or mode is None or not mode.DELETES or applied.get("delete_when") is not None:
+            return given
+    except (KeyError, TypeError, AttributeError, ValueError):  # another check reports that
+        return given
+    return {**given, "apply": {**applied, "delete_when": deletes}}
 
 
 LOG_TIME = Path("timestamp")
@@ -85,7 +98,7 @@ class Declaration(Model):
     @model_validator(mode="before")
     @classmethod
     def _by_field_names(cls, given: Any) -> Any:
-        return with_field_names(given)
+        return with_field_names(_with_deletes(given))
 
     def masks(self, expression: Expression) -> bool:
         """Whether an expression reads a masked column."""
@@ -118,6 +131,8 @@ class Declaration(Model):
         match expression:
             case Path("value", name, inner):
                 return self.fields[name].part(inner)
+            case Path() if expression == DELETED:
+                return FieldType("boolean")
             case Fallback(terms):
                 return self.type_of(terms[0])
             case Call("pg_lsn", _):
@@ -174,6 +189,28 @@ class Declaration(Model):
         """Of each field that expressions use, a key of the file that holds such an expression."""
         named = ((path, place) for place, text in self.expressions() for path in paths(parse(text)))
         return {path.name: place for path, place in named if path.root == "value"}
+
+    @cached_property
+    def envelope_attributes(self) -> list[Attribute]:
+        """What expressions read of the envelope."""
+        return attributes_of(parse(text) for _, text in self.expressions())
+
+    @property
+    def deletes_by_envelope(self) -> bool:
+        """Whether the envelope says what deletes, and the file nothing else."""
+        return self.value.envelope.deletes is not None and self.apply.delete_when == self.value.envelope.deletes
+
+    @property
+    def ids_within_key(self) -> bool:
+        """Whether a message id names a message together with its key only."""
+        return self.identity.message_id is not None and parse(self.identity.message_id) == POSITION
+
+    @cached_property
+    def fields_of_delete(self) -> frozenset[str]:
+        """The fields that a delete has in an envelope with attributes: parts of the key, and that of `within`."""
+        if not self.value.envelope.has_attributes:
+            return frozenset(self.value.fields)
+        return frozenset(path.name for tree in self.key_expressions for path in paths(tree) if path.root == "value")
 
     @cached_property
     def key_columns(self) -> list[tuple[str, Expression]]:
@@ -249,7 +286,7 @@ class Declaration(Model):
         """Whether a part of the version is read from the log or a header, so that a message that is sent again may have
         a greater version."""
         texts = [text for _, text in self.apply.version.expressions] if self.apply.version else []
-        return any(path.root not in ("value", "key") for text in texts for path in paths(parse(text)))
+        return any(path.root not in ("value", "key", *OF_ENVELOPE) for text in texts for path in paths(parse(text)))
 
     @property
     def versions_by_delivery(self) -> bool:

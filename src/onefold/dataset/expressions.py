@@ -21,6 +21,8 @@ from onefold.dataset.types import number_type
 OF_THE_LOG = ("key", "timestamp", "offset", "topic", "partition")
 """Words for what the log has of a record: bare, or behind `log.`."""
 ROOTS = ("key", "value", "header", "timestamp", "offset", "topic", "partition")
+OF_ENVELOPE = ("envelope", "debezium")
+"""Words for what lies around the row in a value, always with a name behind them: `envelope.op`, `debezium.position`."""
 CASTS = ("string", "int", "long", "double", "boolean", "date", "timestamp")
 PERIODS = ("hour", "day", "month", "year")
 """The period that a date or timestamp lies in, as the instant or the day at which it begins."""
@@ -59,7 +61,7 @@ NUMBER: /-?\d+(?:\.\d+)?/
 @dataclass(frozen=True, slots=True)
 class Path:
     """A reference: `root` is one of `ROOTS`, `name` the header, field or key part ('' for the root itself).
-    `schema.name` is the name of the schema that a value was written by.
+    `schema.name` is the name of the schema that a value was written by; `envelope.op` a part of its envelope.
 
     `inner` leads on into a value field that is a struct, or into a part of the key that is an object.
     """
@@ -149,7 +151,7 @@ class _Build(Transformer[Any, Expression]):
             root, *rest = rest
         if root == "schema" and rest == ["name"]:
             return Path(root, "name")
-        if root == "value" and rest:
+        if root in ("value", *OF_ENVELOPE) and rest:
             return Path(root, rest[0], tuple(rest[1:]))
         if root in ROOTS and (rest or root not in ("value", "header")):
             if root == "header" and len(rest) > 1:

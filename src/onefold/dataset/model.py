@@ -12,8 +12,9 @@ from pydantic import PrivateAttr, model_validator
 
 from onefold.dataset.consistency import check_declaration
 from onefold.dataset.declaration import Declaration
+from onefold.dataset.envelopes import Envelope
 from onefold.dataset.evolution import FieldHistory, Origin, origins_of
-from onefold.dataset.reserved_columns import LAYOUT
+from onefold.dataset.reserved_columns import LAYOUT, MESSAGE_LEDGER
 from onefold.dataset.sections import Registry
 from onefold.dataset.writer_schema import WriterSchema
 
@@ -55,6 +56,7 @@ class Dataset(Declaration):
             "filter": self.source.filter,
             "key": self.key.format,
             "value.format": self.value.format,
+            **({"value.envelope": self.value.envelope} if self.value.envelope is not Envelope.NONE else {}),
             "value.fields": self.declared.fields,
             **({"schemas": self._schemas} if self._schemas else {}),
             **({"registries": self._registries_meaning} if self.registries else {}),
@@ -67,6 +69,7 @@ class Dataset(Declaration):
             "buckets": self.target.buckets,
             **({"target.where": self.target.where} if self.target.where else {}),
             "table_layout": LAYOUT,
+            **({"message_ledger": MESSAGE_LEDGER} if self.versions_by_delivery else {}),
             "rules": RULES,
         }
 

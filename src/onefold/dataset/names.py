@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from onefold.dataset.base import DELETES_WITHOUT_VALUE
-from onefold.dataset.expressions import OF_THE_LOG, ROOTS, Spelled, spelled
+from onefold.dataset.envelopes import Envelope
+from onefold.dataset.expressions import OF_ENVELOPE, OF_THE_LOG, ROOTS, Spelled, spelled
 from onefold.dataset.types import FieldType
 
 _SEGMENT = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
@@ -50,17 +52,23 @@ def with_field_names(given: Any) -> Any:
     except (KeyError, TypeError, AttributeError, ValueError):  # another check reports that
         return given
     if "schema" in fields and not given["value"].get("registry"):
-        given = _with_texts(given, _of_value)
+        given = _with_texts(given, lambda text: _of_value(text, "schema"))
+    if given["value"].get("envelope") != Envelope.DEBEZIUM:
+        for name in OF_ENVELOPE:
+            if name in fields:
+                given = _with_texts(given, partial(_of_value, root=name))
     if not places:
         return given
     return _with_texts(given, lambda text: _renamed(text, places, fields))
 
 
-def _of_value(text: str) -> str:
-    """An expression in which `schema.name` is a part of the field `schema`: without a registry it is nothing else."""
+def _of_value(text: str, root: str) -> str:
+    """An expression in which `schema.name` is a part of the field `schema`: without a registry it is nothing else; and
+    likewise `envelope.NAME` without an envelope."""
     for reference in reversed(spelled(text)):
-        if reference.names == ("schema", "name") and not reference.quoted:
-            text = f"{text[: reference.start]}value.schema.name{text[reference.end :]}"
+        first, *rest = reference.names
+        if first == root and rest and not reference.quoted and (root != "schema" or rest == ["name"]):
+            text = f"{text[: reference.start]}value.{text[reference.start :]}"
     return text
 
 

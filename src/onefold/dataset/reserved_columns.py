@@ -6,19 +6,21 @@ every name in them.
 
 from __future__ import annotations
 
+MESSAGE_LEDGER = 1
+"""How the ledger of messages is laid out: part of the generations that have one, and of no other."""
 LAYOUT = 2
 """How Onefold's tables are laid out. It is part of every generation: where it is another, a table is rebuilt."""
 
 _NAMES = """
 _action _again _ahead _apart _beaten _becomes _before _begins _behind _business_key _clashes _cluster _compared
-_content _contested _covered _detail _differs _end _entries _fate _filtered _filtered_key _finding _first _first_sent
-_hash _hash_after _hash_before _head _headers _identity _in_run _incarnation _is_base _is_delete _is_first _is_hidden
-_judged _key _key_bytes _key_decoded _key_text _key_variant _late _left_out _left_unread _level _line _linked _log
-_message _message_id _name _named _new_order _null_key _number _object _of_batch _offset _order _other _partition
-_placeless _producer _producer_epoch _producer_id _quarantine _raw_headers _raw_key _raw_value _readable_key _reason
-_rejected _repeats _resent _rows _said _schema_name _scope _sequence _slot _start _starts _state _survivor _taken
-_tied _timestamp _tombstone _top _topic _true_timestamp _unreadable _value_bytes _value_read _verdict
-_verdict_of_batch _version _winner _within _witness _won _wrong
+_content _contested _copy _covered _delivered _detail _differs _earlier _end _entries _envelope _fate _filtered
+_filtered_key _finding _first _first_sent _hash _hash_after _hash_before _head _headers _identity _in_run _incarnation
+_is_base _is_delete _is_hidden _judged _key _key_bytes _key_decoded _key_text _key_variant _late _left_out
+_left_unread _level _line _linked _log _lowered _message _message_id _name _named _new_order _null_key _null_within
+_number _object _of_batch _offset _order _other _partition _placeless _producer _producer_epoch _producer_id
+_quarantine _raw_headers _raw_key _raw_value _readable_key _reason _rejected _repeats _resent _rows _said _schema_name
+_scope _sequence _slot _start _starts _state _survivor _taken _tied _timestamp _tombstone _top _topic _true_timestamp
+_unreadable _value_bytes _value_read _verdict _verdict_of_batch _version _winner _within _witness _won _wrong
 """
 OWN = frozenset(_NAMES.split())
 STRUCTS = ("_finding", "_order", "_other", "_producer", "_version", "_winner", "_witness")

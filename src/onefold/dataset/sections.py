@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from onefold.dataset.base import SAFE_NAME, ExpressionText, Model, Name, not_built
 from onefold.dataset.defaults import Default, json_of
+from onefold.dataset.envelopes import Envelope
 from onefold.dataset.names import Place, parse_place
 from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import parse_type
@@ -139,6 +140,11 @@ class Value(Model):
     schema_file: str | None = SCHEMA_FILE
     message: str | None = MESSAGE
     registry: Registry | None = None
+    envelope: Envelope = Field(
+        default=Envelope.NONE,
+        description="What lies around the row: none; connect ({schema, payload}); debezium (before, after, op, source, "
+        "or flattened with __op and __deleted; also in {schema, payload})",
+    )
     fields: dict[Name, Annotated[DeclaredField, BeforeValidator(_declared)]] = Field(
         min_length=1, description="Field name to type, `?` for optional; or to {type: …, from: …}"
     )
@@ -287,6 +293,11 @@ class Quality(Model):
         default=None,
         description="upsert: of the records not covered before, those whose version is below an earlier one of their "
         "key and partition; usually 0.5",
+    )
+    max_late_copies: int = Field(
+        default=0,
+        ge=0,
+        description="upsert, where a delivery decides: messages sent again after another one of their key; more warn",
     )
     min_records: int = Field(default=100, ge=0, description="Below it, a rate only warns")
     freshness: Duration | None = Field(default=None, description="At the live edge: age of the newest record")

@@ -2,7 +2,7 @@
 
 `datasets/<dataset>/forgotten/<batch>/<attempt>.json`, named by the commit record of the attempt that found them; and
 pinned as `datasets/<dataset>/forgotten/<batch>.json` before the chain that names them is left. The identities of a mark
-(`onefold.upsert.message_digest`) are next to it: digests of 16 bytes, one after another.
+(`onefold.folding.message_digest`) are next to it: digests of 16 bytes, one after another.
 """
 
 from __future__ import annotations

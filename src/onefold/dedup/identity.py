@@ -20,7 +20,7 @@ from onefold.tables import staging as C
 from onefold.values.canonical import content_hash, key_digest, key_text
 from onefold.values.decode import FILTERED, LEFT_OUT, REJECTED
 from onefold.values.expressions import compile_expression
-from onefold.values.format import KEY_TEXT, KEY_VARIANT
+from onefold.values.format import ENVELOPE, KEY_TEXT, KEY_VARIANT
 from onefold.values.rejection import REJECTED_TYPE, Compiled, cast_failed, failed_in, unusable
 from onefold.vocabulary import Level, Reason
 
@@ -80,7 +80,7 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
         added[C.SAID] = said_by(dataset)
     if dataset.excepted:
         added[C.COMPARED] = content_of(dataset, excepted=dataset.excepted)
-    return known.withColumns(added).drop(KEY_VARIANT, KEY_TEXT, LEFT_OUT, UNREAD)
+    return known.withColumns(added).drop(KEY_VARIANT, KEY_TEXT, ENVELOPE, LEFT_OUT, UNREAD)
 
 
 def _left_by_file_or_decision() -> Column:

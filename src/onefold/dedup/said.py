@@ -7,13 +7,13 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.expressions import Path, parse, paths
+from onefold.dataset.expressions import OF_ENVELOPE, Path, parse, paths
 from onefold.records import envelope as E
 from onefold.tables import staging as C
 from onefold.values.canonical import content_hash, with_parts
 from onefold.values.decode import FILTERED, TOMBSTONE
 from onefold.values.expressions import compile_expression
-from onefold.vocabulary import Reason
+from onefold.vocabulary import NO_ROWS, Reason
 
 UNREAD = "_fact_unread"
 """Why a record cannot be read by itself, before its identity is asked for; null: it can."""
@@ -26,7 +26,7 @@ def said_by(dataset: Dataset) -> Column:
     that deletes nothing) key and value bytes. Nothing of what was forgotten.
     """
     fate, unread = F.col(E.FATE), F.col(UNREAD)
-    null = F.coalesce(unread == Reason.NULL_VALUE, F.lit(False))
+    null = F.coalesce(unread.isin(Reason.NULL_VALUE, *NO_ROWS), F.lit(False))
     no_row = F.coalesce(fate != E.COVERED, F.lit(False)) | null
     # A filter that asks for headers or times may answer otherwise of a copy: what it leaves out is read, too.
     if not _asks_envelope(dataset.source.filter):
@@ -62,7 +62,7 @@ def _asks_envelope(text: str | None) -> bool:
 
 
 def _is_envelope(path: Path) -> bool:
-    return path.root not in ("key", "value")
+    return path.root not in ("key", "value", *OF_ENVELOPE)
 
 
 def _bytes() -> Column:

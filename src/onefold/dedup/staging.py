@@ -52,10 +52,12 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
     """The staging table's columns (`onefold.tables.staging`), payload and bytes only where they are needed."""
     refused = F.col(REJECTED).isNotNull()
     kept = has_payload()
+    if C.COPY in judged.columns:  # what is the row, the ledger of messages decides
+        kept |= F.col(C.KEY).isNotNull() & ~F.col(C.COPY)
     if C.CONTESTED in judged.columns:  # whatever became of the winner of the position, the conflict names it
         kept |= F.col(C.CONTESTED).isNotNull()
     own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
-    optional = [C.HIDDEN, C.COMPARED, C.SAID, C.WITHIN, C.IDENTITY, C.VERSION, C.TIED, C.PLACELESS]
+    optional = [C.HIDDEN, C.COMPARED, C.SAID, C.WITHIN, C.IDENTITY, C.VERSION, C.COPY, C.TIED, C.PLACELESS]
     optional += [C.NULL_KEY, C.FILTERED_KEY, C.READABLE_KEY, C.TRUE_TIMESTAMP]
     own += [name for name in (*optional, *C.LEVELS.values()) if name in judged.columns]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)

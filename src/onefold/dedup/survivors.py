@@ -20,7 +20,7 @@ from onefold.records import envelope as E
 from onefold.spark.slots import SLOT, in_slots
 from onefold.tables import staging as C
 from onefold.values.decode import FILTERED, REJECTED
-from onefold.vocabulary import LogStatus, Reason, Verdict
+from onefold.vocabulary import NO_ROWS, LogStatus, Reason, Verdict
 
 
 def choose_survivors(
@@ -54,6 +54,7 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
     verdict = (
         F.when(fated, unsettled.otherwise(fate))
         .when(inconsistent, Verdict.CONFLICT)
+        .when(F.col(REJECTED)["reason"].isin(*NO_ROWS), Verdict.CONTROL)
         .when(refused, Verdict.REJECTED)
         .when(F.col(FILTERED), Verdict.FILTERED)
         .when(keyed, F.col(C.VERDICT))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from onefold.draft.entries import counted
 from onefold.draft.evidence import Cell
 from onefold.draft.fields import Field
-from onefold.draft.values import Message
+from onefold.draft.message import Message
 
 _MOST_NAMED = 3
 _MOSTLY = 20

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from onefold.dataset.reserved_columns import is_own
+from onefold.draft.changes import Changes
 from onefold.draft.entries import counted
 from onefold.draft.evidence import Cell, Column, snake, together
 from onefold.draft.versions import Growth, find_version
@@ -25,6 +26,10 @@ class Upsert:
     deletes: bool
     """Whether a tombstone deletes its key."""
     notes: tuple[str, ...] = ()
+
+    def with_notes(self, notes: Sequence[str]) -> Upsert:
+        """The same with more notes."""
+        return replace(self, notes=(*self.notes, *notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,38 @@ def draft_apply(log: Log, events: str) -> Upsert | Append:
     note = f"the topic is compacted, but {problem}: a tombstone can delete no row and will be rejected (null_value)"
     applied = _growing(log, events)
     return replace(applied, notes=(note, *applied.notes))
+
+
+def key_of_changes(log: Log) -> tuple[list[Column], str] | None:
+    """What rows of a database are keyed by, and why: the fields that are the Kafka key, else its parts."""
+    columns = [column for column in log.key if column.mostly]
+    if fields := _as_fields(log, columns):
+        return fields, "the fields that are the Kafka key, which is the table's own"
+    return None if not columns or _unfit(log) else (columns, "the Kafka key, which is the table's own")
+
+
+def upsert_of_changes(log: Log, columns: Sequence[Column], key_reason: str, changes: Changes) -> Upsert:
+    """Upsert by the order in which the connector sent the changes."""
+    form = "flattened by ExtractNewRecordState" if changes.flattened else "with before, after and op"
+    moved = _with_several(together(columns), log.partitions)
+    notes = []
+    if moved or log.several:
+        where = f"{counted(moved, 'key')} in several partitions" if moved else "there may be several topics"
+        notes.append(f"{where}, whose offsets order nothing: a key that moves makes its batch red")
+    if changes.flattened:
+        notes.append(
+            "ExtractNewRecordState drops truncates: if a table is emptied in the database, its rows stay here, and "
+            "nothing says so"
+        )
+    return _upsert(
+        f"changes of a database, {form}; a delete is one of them",
+        columns,
+        key_reason,
+        "offset",
+        "the connector sends the changes of a key to one partition, in their order; what it sends again after a "
+        "restart is known by debezium.position",
+        deletes=False,
+    ).with_notes(notes)
 
 
 def _growing(log: Log, events: str) -> Upsert | Append:

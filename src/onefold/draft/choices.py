@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onefold.dataset.envelopes import Envelope
 from onefold.draft.absences import describe_absences
-from onefold.draft.apply import Append, Log, Upsert, draft_apply
+from onefold.draft.apply import Append, Log, Upsert, draft_apply, key_of_changes, upsert_of_changes
+from onefold.draft.changes import Changes
 from onefold.draft.differences import Differences, find_differences
 from onefold.draft.entries import counted, scalar
 from onefold.draft.evidence import (
@@ -29,9 +31,10 @@ from onefold.draft.identity import (
     partial_ids,
     producer_headers,
 )
+from onefold.draft.message import Message
 from onefold.draft.messages import count_unproved, find_copies, sequences_in_partitions, sequences_of
 from onefold.draft.sample import Sample
-from onefold.draft.values import Message, Opened
+from onefold.draft.values import Opened
 from onefold.errors import NoDraftError
 
 _ADD_AN_ID = (
@@ -49,7 +52,8 @@ class Choices:
     def __init__(self, name: str, sample: Sample, opened: Opened, *, several: bool = False) -> None:
         self.name, self.sample, self.opened, self.several = name, sample, opened, several
         messages = opened.messages
-        self.fields = draft_fields(messages)
+        self.changes = opened.changes if opened.changes and opened.changes.envelope is Envelope.DEBEZIUM else None
+        self.fields = draft_fields(messages, opened.changes.types if opened.changes else {})
         if not self.fields.declared:
             left = ", ".join(f"{field!r} ({reason})" for field, reason in self.fields.left_out[:5])
             problem = f"the values have no field that can be declared{': ' + left if left else ''}"
@@ -72,7 +76,13 @@ class Choices:
         self._sequences = sequences_of(self.kept, self.producer)
         self.event = find_cloud_event(headers, self.columns, self.contents, self._sequences)
         self.message_id = (
-            self._event_id() if self.event else find_message_id(headers, self.columns, self.contents, self._sequences)
+            None
+            if self.changes
+            else (
+                self._event_id()
+                if self.event
+                else find_message_id(headers, self.columns, self.contents, self._sequences)
+            )
         )
         self._marks = self._same_messages(headers)
         self.business_key = self._business_key()
@@ -100,6 +110,8 @@ class Choices:
             several=self.several,
             compacted=self.sample.compacted,
         )
+        if self.changes:
+            return self._upsert_of_changes(log, self.changes)
         sequences = sequences_of(messages, self.producer)
         own = find_cloud_event([], log.fields, log.contents, sequences)
         own = own or find_message_id([], log.fields, log.contents, sequences)
@@ -108,6 +120,23 @@ class Choices:
             note = f"{applied.reason}; but the values hold nothing but the parts of the key"
             return Append("the values hold nothing but the parts of the key", (note,))
         return applied
+
+    def _upsert_of_changes(self, log: Log, changes: Changes) -> Upsert:
+        """
+        Raises:
+            NoDraftError: no offset orders the changes, or they have no key.
+        """
+        if not self.sample.exact:
+            problem = "the values are changes of a database, and nothing in this layout orders them"
+            advice = "Export in a layout that has offsets (kcat, aiven, parquet, segments), or read the live topic."
+            raise NoDraftError(self.name, self.sample.place, problem, advice)
+        key = key_of_changes(log)
+        if key is None:
+            problem = "the values are changes of a database, and their Kafka keys do not name the key of the table"
+            advice = "Let the connector send keys (message.key.columns for a table without a primary key)."
+            raise NoDraftError(self.name, self.sample.place, problem, advice)
+        columns, reason = key
+        return upsert_of_changes(log, columns, reason, changes)
 
     def _event_id(self) -> Found | None:
         """Mode upsert: the id of CloudEvents alone, if no two sources share an id; for a copy that is sent again is

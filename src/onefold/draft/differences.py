@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from onefold.draft.entries import listed
 from onefold.draft.evidence import Cell
 from onefold.draft.fields import Field, canonical_row
-from onefold.draft.values import Message
+from onefold.draft.message import Message
 
 _KEY = "the Kafka key"
 _MOST_NAMED = 3

@@ -13,6 +13,7 @@ from onefold.dataset.source import MARKERS
 from onefold.dataset.types import parse_type
 from onefold.dataset.value_formats import ValueFormat
 from onefold.draft.apply import Append, Upsert
+from onefold.draft.changes import Changes
 from onefold.draft.choices import Choices
 from onefold.draft.entries import Draft, Entry, counted, listed, mapped, scalar
 from onefold.draft.fields import Field
@@ -91,6 +92,7 @@ class _File:
         """All entries in their order."""
         entries = [Entry(("name",), scalar(self.name)), Entry(("description",), '""'), Entry(("owner",), '""')]
         entries += self._source()
+        entries += self._tables()
         now = datetime.now(UTC)
         newest = min(self.sample.days[1], now) if self.sample.days else now
         entries.append(Entry(("schedule",), None, f'schedule: {{cron: "0 * * * *", start: {newest:%Y-%m-%d}}}'))
@@ -157,6 +159,19 @@ class _File:
             entries.append(Entry(("source", "filter"), scalar(condition), "only this topic of the export"))
         return entries
 
+    def _tables(self) -> list[Entry]:
+        """A filter where the changes are of several tables."""
+        tables = self.choices.changes.tables if self.choices.changes else Counter[str]()
+        if len(tables) < 2:
+            return []
+        (table, count), *others = tables.most_common()
+        seen = ", ".join(f"{name} ({number})" for name, number in others[:_MOST_NAMED])
+        name = table.replace("'", "''")
+        if isinstance(self.source, Export) and self.source.topic:
+            return [Entry(("source", ""), None, f"changes of several tables: {table} ({count}), {seen}")]
+        why = f"{count} changes are of this table; others are of {seen}, each a dataset of its own"
+        return [Entry(("source", "filter"), scalar(f"envelope.source.table = '{name}'"), why)]
+
     def _spelled(self, *expressions: str) -> list[str]:
         """Expressions that mean the same next to the declared fields."""
         types = {field.name: parse_type(field.type) for field in self.choices.fields.declared}
@@ -164,6 +179,8 @@ class _File:
 
     def _value(self) -> list[Entry]:
         entries = [Entry(("value", "format"), ValueFormat.JSON, self._unusable())]
+        if changes := self.choices.opened.changes:
+            entries.append(Entry(("value", "envelope"), changes.envelope, _seen(changes)))
         at = ("value", "fields")
         entries += [Entry((*at, field.name), field.as_declared, field.reason) for field in self.choices.fields.declared]
         left = self.choices.fields.left_out
@@ -181,6 +198,9 @@ class _File:
     def _identity(self) -> list[Entry]:
         notes, entries = [], []
         at = ("identity",)
+        if self.choices.changes:
+            why = "where the connector read a change: what it sends again after a restart is the same message"
+            return [Entry((*at, "message_id"), "debezium.position", why)]
         found, business, drafted = (
             self.choices.message_id,
             self.choices.business_key,
@@ -243,7 +263,7 @@ class _File:
         differences = str(self.choices.differences(self.choices.key_and_version))
         why = "; ".join(filter(None, (applied.version_reason, differences)))
         entries.append(Entry((*at, "version", "from"), version, why))
-        if OF_THE_LOG & {*applied.version}:
+        if OF_THE_LOG & {*applied.version} and not self.choices.changes:
             note = LATE_COPIES if self.choices.message_id else RESENDS
             entries.append(Entry((*at, "version", ""), None, note))
         if applied.deletes:
@@ -280,6 +300,9 @@ class _File:
             note = f"{there} at a position that was there already: exports overlap, and what is read twice is folded"
             notes.append(Entry(at, None, note))
         limits = [_duplicate_rate(duplicates, total + self.sample.repeated)]
+        if self.choices.changes:
+            note = "no max_duplicate_rate: after a crash a connector sends again what it had sent since its last offset"
+            limits = [Entry(at, None, note)]
         if rejected <= _RATE * total / 2:
             limits.append(Entry((*at, "max_rejected_rate"), str(_RATE)))
             return [*notes, *limits, Entry((*at, "max_conflicts"), "0")]
@@ -291,6 +314,13 @@ class _File:
         why = f"{rejected} of {total} records in the sample would be rejected; {_RATE} is the limit without this line"
         limits.append(Entry((*at, "max_rejected_rate"), str(rate), why))
         return [*notes, *limits, Entry((*at, "max_conflicts"), "0")]
+
+
+def _seen(changes: Changes) -> str:
+    """What the envelopes of a sample have besides rows."""
+    found = [counted(changes.deletes, "delete")] if changes.deletes else []
+    found += [f"{count} {reason}" for reason, count in sorted(changes.controls.items())]
+    return f"{', '.join(found)} in the sample" if found else ""
 
 
 def _duplicate_rate(duplicates: int, total: int) -> Entry:

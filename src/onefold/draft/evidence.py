@@ -11,7 +11,7 @@ from typing import Any
 from onefold.dataset.blank_text import is_blank
 from onefold.dataset.expressions import Path, parse
 from onefold.dataset.value_formats import ValueFormat
-from onefold.draft.values import Message
+from onefold.draft.message import Message
 
 Cell = str | int | Decimal | tuple[Any, ...] | None
 

@@ -14,8 +14,8 @@ from onefold.dataset.base import SAFE_NAME
 from onefold.dataset.types import parse_type
 from onefold.draft.entries import mapped, scalar
 from onefold.draft.evidence import snake
+from onefold.draft.message import Message
 from onefold.draft.types import TIME_NAME, Scalar, infer, type_text
-from onefold.draft.values import Message
 
 _LONGEST = 64
 """Letters of a field's name."""
@@ -74,8 +74,8 @@ class Fields:
         return Fields(kept, self.left_out + gone, self.rejected)
 
 
-def draft_fields(messages: Sequence[Message]) -> Fields:
-    """The fields of all values that are objects."""
+def draft_fields(messages: Sequence[Message], types: Mapping[str, str]) -> Fields:
+    """The fields of all values that are objects. `types`: those that a schema next to the values has, by name."""
     values = {index: message.value for index, message in enumerate(messages) if message.value is not None}
     found: dict[str, dict[int, Any]] = {}
     for index, value in values.items():
@@ -91,6 +91,8 @@ def draft_fields(messages: Sequence[Message]) -> Fields:
         column = _column_for(name, declared)
         problem = "" if 0 < len(name) <= _LONGEST else f"a name of none, or of more than {_LONGEST} letters"
         field, misfits = ("", frozenset[int]()) if problem else _field(name, column, members, len(values))
+        if name in types and not problem:
+            field, misfits = Field(column, types[name], "the converter's schema", name), frozenset()
         if isinstance(field, Field):
             declared[column.lower()] = field
             rejected |= misfits

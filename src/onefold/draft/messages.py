@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from onefold.draft.evidence import Cell
-from onefold.draft.values import Message
+from onefold.draft.message import Message
 
 Sent = tuple[Cell, Cell] | None
 """(producer, its sequence) of a record; None where a part is unknown."""

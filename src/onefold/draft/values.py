@@ -10,6 +10,8 @@ from decimal import Decimal
 from typing import Any
 
 from onefold.dataset.value_formats import ValueFormat
+from onefold.draft.changes import Changes, are_service_records, open_envelopes
+from onefold.draft.message import Message
 from onefold.draft.sample import Sample
 from onefold.errors import NoDraftError
 from onefold.formats.text import BOM
@@ -21,17 +23,6 @@ _MOST_DIGITS = 38
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """A record whose value is one JSON object, or null (a tombstone)."""
-
-    record: Record
-    value: dict[str, Any] | None
-    key: Any
-    """The parts of a JSON key as a dictionary, the text of another key; None: no key, or bytes that are no text."""
-    headers: dict[str, str | None]
-
-
-@dataclass(frozen=True, slots=True)
 class Opened:
     """The messages of a sample, how their keys are read and why, and how many values could not be used, by reason."""
 
@@ -39,6 +30,8 @@ class Opened:
     key_format: str
     key_reason: str
     problems: Counter[str]
+    changes: Changes | None = None
+    """What envelopes said around the rows of the messages."""
 
     @property
     def tombstones(self) -> int:
@@ -50,8 +43,7 @@ def open_sample(name: str, sample: Sample) -> Opened:
     """The messages of a sample, for the dataset `name`.
 
     Raises:
-        NoDraftError: most values are no JSON objects, all of them are null, or they are in an envelope that
-            cannot be read yet.
+        NoDraftError: most values are no JSON objects, all of them are null, or they are no rows.
     """
     key_format, reason = _key_format(sample.records)
     messages, problems = [], Counter[str]()
@@ -65,9 +57,16 @@ def open_sample(name: str, sample: Sample) -> Opened:
     objects = [message.value for message in messages if message.value is not None]
     if not objects or problems.total() > len(objects):
         raise _no_objects(name, sample, len(messages) - len(objects), problems)
-    if envelope := _envelope(objects):
-        raise NoDraftError(name, sample.place, *envelope)
-    return Opened(messages, key_format, reason, problems)
+    if are_service_records(objects):
+        problem = "most values are records of a connector's own (heartbeats, borders of transactions, schema changes)"
+        raise NoDraftError(name, sample.place, problem, "Draft from a topic of a table.")
+    if (opened := open_envelopes(messages)) is None:
+        return Opened(messages, key_format, reason, problems)
+    rows, changes = opened
+    if not any(message.value is not None for message in rows):
+        problem = "no value in the sample is a row: they delete, or are a connector's own records"
+        raise NoDraftError(name, sample.place, problem, "Draft from more records (--records).")
+    return Opened(rows, key_format, reason, problems, changes)
 
 
 def parse_json(text: str) -> Any:
@@ -158,25 +157,6 @@ def _no_objects(name: str, sample: Sample, nulls: int, problems: Counter[str]) -
         "folded: write value.format with value.schema or value.registry by hand (docs/datasets.md)."
     )
     return NoDraftError(name, sample.place, problem, advice)
-
-
-def _envelope(objects: list[dict[str, Any]]) -> tuple[str, str] | None:
-    """An envelope around the row that most values have: what it is, and what to do."""
-
-    def most(wanted: Any) -> bool:
-        return 2 * sum(1 for object_ in objects if wanted(object_)) > len(objects)
-
-    def inner(envelope: dict[str, Any]) -> dict[str, Any]:
-        payload = envelope.get("payload")
-        return payload if isinstance(payload, dict) and "schema" in envelope else envelope
-
-    if most(lambda object_: {"before", "after", "op"} <= inner(object_).keys()):
-        advice = "Let the connector unwrap them (its transform ExtractNewRecordState) and draft from that topic."
-        return "the values are Debezium envelopes (before, after, op): not_supported_yet", advice
-    if most(lambda object_: object_.keys() == {"schema", "payload"}):
-        advice = "Set the converter's schemas.enable=false and draft from what is written then."
-        return "the values are Connect's envelopes of schema and payload: not_supported_yet", advice
-    return None
 
 
 # Keys.

@@ -21,8 +21,10 @@ _PARTITION = tuple(name.removeprefix("_") for name in E.POSITION[:-1])
 
 def searched_levels(dataset: Dataset) -> tuple[str, ...]:
     """What two messages must not share: an identity of a narrow level; and, where a period is part of the deciding
-    identity, that identity without it (`Finding.PERIOD_MOVED`)."""
-    return (*dataset.narrow, *([Finding.PERIOD_MOVED] if dataset.within else []))
+    identity, that identity without it (`Finding.PERIOD_MOVED`). An id that names a message within its key is not
+    asked."""
+    narrow = [level for level in dataset.narrow if level != Level.MESSAGE_ID or not dataset.ids_within_key]
+    return (*narrow, *([Finding.PERIOD_MOVED] if dataset.within else []))
 
 
 def identity_text(level: str) -> Column:

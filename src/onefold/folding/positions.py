@@ -24,13 +24,20 @@ def clashes(group: WindowSpec, dataset: Dataset) -> Column:
 def _same_position(group: WindowSpec) -> Column:
     """Whether the row before in the order has the same position; equal positions are neighbours."""
     before = F.lag(C.ORDER).over(group)
-    return F.coalesce(_position(before) == _position(F.col(C.ORDER)), F.lit(False))
+    return F.coalesce(position_of(before) == position_of(F.col(C.ORDER)), F.lit(False))
 
 
-def _position(order: Column) -> Column:
+def position_of(order: Column) -> Column:
+    """Where a record is."""
     return F.struct(*(order[name.removeprefix("_")] for name in E.POSITION))
 
 
 def partition_of(order: Column) -> Column:
     """Where a record was written, of whichever incarnation of its topic."""
     return F.struct(*(order[name] for name in ("cluster", "topic", "partition")))
+
+
+def place_of(order: Column) -> Column:
+    """A record's partition, of any incarnation of its topic, as text."""
+    where = partition_of(order)
+    return F.concat_ws(" ", *(where[name].cast("string") for name in ("cluster", "topic", "partition")))

@@ -26,8 +26,8 @@ Place = Callable[[DataFrame], DataFrame]
 Narrow = Callable[[DataFrame, DataFrame], DataFrame]
 """Of rows of the table those that may have the keys of others."""
 BASE_ORDER, BASE_VERSION, NEW_ORDER = "_base_order", "_base_version", "_new_order"
-NEW_PLACELESS = "_new_placeless"
-"""Of a changed row of the branch: what the base had, and what was meant."""
+NEW_PLACELESS, LOWERS = "_new_placeless", "_new_lowers"
+"""Of a changed row of the branch: what the base had, and what was meant; whether it may go back."""
 
 
 def as_it_lies(rows: DataFrame) -> DataFrame:
@@ -98,6 +98,16 @@ class Folding(ABC):
         """`_key` of the row that a kept row is a part of; None: it is a row itself."""
         return None
 
+    def known_messages(self, messages: DataFrame) -> DataFrame:
+        """What `meet_messages` joins of the table's ledger (rows of `_state` message): keys, orders and digests."""
+        return messages
+
+    def meet_messages(self, staged: DataFrame, known: DataFrame) -> DataFrame:
+        """Staged rows (with `_covered`) folded once more, without the copies of messages that the table knows; only
+        where a delivery decides."""
+        del known
+        return staged
+
     def base_columns(self, state: DataFrame) -> DataFrame:
         """What `judge` reads of the table: key, order and hash columns, never payload (L8)."""
         return self.named_columns(state)
@@ -152,7 +162,7 @@ class Folding(ABC):
 
     def changed(self, rows: DataFrame, actions: DataFrame, narrowed: Narrow) -> DataFrame:
         """The branch's rows of the keys of `actions` (those that change a row), with what the base had and what was
-        meant: `_base_order`, `_base_version`, `_new_order`, `_new_placeless`."""
+        meant: `_base_order`, `_base_version`, `_new_order`, `_new_placeless`, `_new_lowers`."""
         stays = F.col(U.ACTION) == Action.UNPLACE  # the row keeps the order that the base has
         named = {NEW_ORDER: F.when(stays, F.col(U.OTHER)).otherwise(F.col(C.ORDER)), BASE_ORDER: F.col(U.OTHER)}
         columns = self.row_columns()
@@ -160,6 +170,8 @@ class Folding(ABC):
             named[BASE_VERSION] = F.col(U.BASE + C.VERSION)
         if C.PLACELESS in columns:
             named[NEW_PLACELESS] = F.col(C.PLACELESS)
+        if self.dataset.versions_by_delivery:
+            named[LOWERS] = F.col(U.ACTION) == Action.LOWER
         by = C.row_key(self.dataset)
         meant = actions.select(*by, *(of.alias(name) for name, of in named.items()))
         return narrowed(rows, meant).join(meant, by)

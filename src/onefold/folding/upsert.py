@@ -7,15 +7,25 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from onefold.dataset import Dataset
 from onefold.dataset.modes.version import Version
 from onefold.folding.backwards import AHEAD, BEHIND, lies_behind, with_ahead
-from onefold.folding.deliveries import LATE, settle_late_copies, with_late_copies
+from onefold.folding.deliveries import (
+    FIRST_SENT,
+    LOWERED,
+    known_messages,
+    settle_copies,
+    settle_deliveries,
+    with_copies,
+    with_lowered,
+    with_messages,
+)
 from onefold.folding.judging import Facts, Judged, judge_by
 from onefold.folding.levels import LEVEL, RESENT, RETRIES, finding, narrowest, no_level, with_levels
 from onefold.folding.positions import clashes, partition_of, repeats
-from onefold.folding.strategy import BASE_ORDER, BASE_VERSION, PLACED, Folding, Placing
+from onefold.folding.strategy import BASE_ORDER, BASE_VERSION, LOWERS, PLACED, Folding, Placing
 from onefold.folding.ties import (
     answered,
     in_order,
@@ -47,12 +57,7 @@ def winner(f: Facts, dataset: Dataset) -> Judged:
         *(F.when(f.same_levels[level], level) for level in RETRIES if level in f.same_levels), no_level()
     )
     retry = again.isNotNull() & f.same
-    fresh = (
-        F.when(F.col(C.DELETED), Reason.DELETE)
-        .when(is_hidden(dataset), Reason.HIDE)
-        .when(~f.has | (F.col(U.BASE + S.STATE) != RowState.LIVE), Reason.INSERT)
-        .otherwise(Reason.UPDATE)
-    )
+    fresh = _fresh(dataset)
     change = F.when(better & ~apart, Action.UPDATE)
     if dataset.ties_by_offset:
         known = F.coalesce(F.col(U.BASE + C.PLACELESS), F.lit(False))
@@ -78,6 +83,16 @@ def winner(f: Facts, dataset: Dataset) -> Judged:
         other=F.when(f.has, f.base_order),
         won=f.has & ~apart & tied & ~f.same & better,
         action=F.when(~f.has, Action.INSERT).otherwise(change),
+    )
+
+
+def _fresh(dataset: Dataset) -> Column:
+    """The reason of a record that makes a row."""
+    return (
+        F.when(F.col(C.DELETED), Reason.DELETE)
+        .when(is_hidden(dataset), Reason.HIDE)
+        .when(F.coalesce(F.col(U.BASE + S.STATE) != RowState.LIVE, F.lit(True)), Reason.INSERT)
+        .otherwise(Reason.UPDATE)
     )
 
 
@@ -130,6 +145,10 @@ def is_hidden(dataset: Dataset) -> Column:
     return F.col(C.HIDDEN) if dataset.where else F.lit(False)
 
 
+_STAGED, _PART = "_fact_staged", "_fact_part"
+_SPREAD = 64
+
+
 class Fold(Folding):
     """Mode upsert, guard newer."""
 
@@ -149,23 +168,51 @@ class Fold(Folding):
 
     def survivors(self, records: DataFrame, within: tuple[str, ...] = ()) -> DataFrame:
         """Of each (key, version) the winner by the tie, and of a key the highest version; for the others a verdict."""
+        return self._chosen(set_apart(records, self.dataset, within), within).drop(FIRST_SENT, S.MESSAGE)
+
+    def known_messages(self, messages: DataFrame) -> DataFrame:
+        """By message, with which of them makes the row of its key (and version, where each survives)."""
+        of_row = (*C.row_key(self.dataset), *([C.VERSION] if self.EVERY_VERSION else []))
+        return known_messages(messages, self.dataset, self.version.tie, of_row)
+
+    def meet_messages(self, staged: DataFrame, known: DataFrame) -> DataFrame:
+        """By a join of each record with its message in the ledger, and the windows of `survivors`. No exchange: what
+        has no key is spread, and stays as it is."""
+        spread = F.when(F.col(C.KEY).isNull(), F.pmod(F.xxhash64(C.ORDER), F.lit(_SPREAD)))
+        settled = [C.SURVIVOR, C.VERDICT, C.REASON, C.WINNER, C.WITNESS, C.TIED, C.COPY]
+        settled += [C.PLACELESS] if self.dataset.ties_by_offset else []
+        before = F.struct(*settled)
+        rows = staged.withColumns({_STAGED: before, _PART: spread})
+        folded = self._chosen(with_messages(rows, known, self.dataset), (_PART,))
+        by = self._of_deliveries((_PART,))
+        lowered = with_lowered(folded, self.dataset, self.version.tie, by, in_place=not self.EVERY_VERSION)
+        keyed = F.col(C.KEY).isNotNull()
+        columns = {name: F.when(keyed, F.col(name)).otherwise(F.col(_STAGED)[name]) for name in settled}
+        return lowered.withColumns(columns).drop(_STAGED, _PART)
+
+    def _of_deliveries(self, within: tuple[str, ...]) -> tuple[str, ...]:
+        """What all deliveries of a message have in common."""
+        return (C.KEY, *within, *([C.VERSION] if self.EVERY_VERSION else []))
+
+    def _chosen(self, records: DataFrame, within: tuple[str, ...]) -> DataFrame:
         dataset, tie = self.dataset, self.version.tie
-        deliveries = (C.KEY, *within, *([C.VERSION] if self.EVERY_VERSION else []))
-        records = with_late_copies(set_apart(records, dataset, within), dataset, tie, deliveries)
-        late = F.col(LATE) if dataset.versions_by_delivery else F.lit(False)
+        records = with_copies(records, dataset, tie, self._of_deliveries(within))
+        copy = F.col(C.COPY) if dataset.versions_by_delivery else F.lit(False)
         # Where every version is a link, a lower one that comes later is none that another supersedes.
-        records = with_ahead(records, dataset, within, ~late, asked=not self.EVERY_VERSION)
-        # What went backwards comes last of its version, so that it is no other content of it; none of it is a row. Late
-        # copies come last of all.
+        records = with_ahead(records, dataset, within, ~copy, asked=not self.EVERY_VERSION)
+        # What went backwards comes last of its version, so that it is no other content of it; none of it is a row.
+        # Copies come last of all.
         behind = F.col(BEHIND)
         preference = [F.col(C.VERSION).desc(), behind.asc(), *in_order(tie)]
         if dataset.versions_by_delivery:
-            preference = [late.asc(), *preference]
+            preference = [copy.asc(), *preference]
         levelled = with_levels(records, dataset, within, preference, of_version=True, retries=not self.EVERY_VERSION)
         group = Window.partitionBy(C.KEY, *within).orderBy(*preference)
         rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
         # One sort serves both the key and its versions: a version starts where it differs from the row before.
         starts = F.coalesce(F.lag(C.VERSION).over(group) != F.col(C.VERSION), F.lit(True))
+        if dataset.versions_by_delivery:
+            starts |= F.lag(C.COPY).over(group) != copy
         with_starts = levelled.withColumns(
             {
                 "_number": F.row_number().over(group),
@@ -180,7 +227,7 @@ class Fold(Folding):
         ranked = with_starts.withColumn("_head", F.last(head, ignorenulls=True).over(rows))
         ranked = self._with_places(ranked, group, within)
         tied = ~F.col("_starts")
-        lost = late | (tied if self.EVERY_VERSION else F.col("_number") > 1)
+        lost = copy | (tied if self.EVERY_VERSION else F.col("_number") > 1)
         same = F.col(content) == F.col("_head")[content.removeprefix("_")]
         retry = F.col(RESENT).isNotNull()
         duplicate, clashing = tied & (same | F.col("_repeats")), tied & F.col("_clashes")
@@ -211,7 +258,7 @@ class Fold(Folding):
                 },
             }
         ).drop("_number", "_starts", "_repeats", "_clashes", "_top", "_head", AHEAD, BEHIND, LEVEL, RESENT)
-        return settle_late_copies(decided) if dataset.versions_by_delivery else decided
+        return settle_copies(decided) if dataset.versions_by_delivery else decided
 
     def _with_places(self, ranked: DataFrame, group: WindowSpec, within: tuple[str, ...]) -> DataFrame:
         """Add `_placeless` where offsets decide ties: of each version that may be a row, whether its records are in
@@ -224,8 +271,14 @@ class Fold(Folding):
         else:  # the sort of the key is enough: only the highest version is a row
             of_row, whole = F.col("_head.order") == F.col("_top.order"), group.rowsBetween(*everything)
         elsewhere = partition_of(F.col(C.ORDER)) != partition_of(F.col("_head.order"))
+        if self.dataset.versions_by_delivery:
+            elsewhere &= ~F.col(C.COPY)
         spans = F.bool_or(F.coalesce(of_row & elsewhere, F.lit(False))).over(whole)
         return ranked.withColumn(C.PLACELESS, F.coalesce(F.col(C.KEY).isNotNull() & of_row & spans, F.lit(False)))
+
+    def further_columns(self) -> list[T.StructField]:
+        """What rows of the ledger have, where a delivery decides."""
+        return [T.StructField(S.MESSAGE, T.BinaryType())] if self.dataset.versions_by_delivery else []
 
     def apart(self) -> tuple[str, ...]:
         """The key; the version and the content."""
@@ -243,10 +296,10 @@ class Fold(Folding):
         """By a join of each record with the row of its key."""
         del placing
         judged = judge_by(winner, loser, self.version.tie, staged, base, self.dataset, self._finding)
-        if not self.dataset.ties_by_offset:
-            return judged
-        tied = F.coalesce(F.col(C.VERSION) == F.col(U.BASE + C.VERSION), F.lit(False))
-        return judged.withColumn(C.PLACELESS, is_placeless(self.dataset, tied))
+        if self.dataset.ties_by_offset:
+            tied = F.coalesce(F.col(C.VERSION) == F.col(U.BASE + C.VERSION), F.lit(False))
+            judged = judged.withColumn(C.PLACELESS, is_placeless(self.dataset, tied))
+        return settle_deliveries(judged, _fresh(self.dataset)) if LOWERED in staged.columns else judged
 
     def _finding(self, f: Facts) -> Column:
         """The table's row of another version of the key, and of other content, has the same narrow identity."""
@@ -265,4 +318,5 @@ class Fold(Folding):
         """Whether (version, order) of the row went down."""
         base, version, before = F.col(BASE_ORDER), F.col(C.VERSION), F.col(BASE_VERSION)
         order_down = is_preferred(base, F.col(C.ORDER), self.version.tie)
-        return base.isNotNull() & ((version < before) | ((version == before) & order_down))
+        down = base.isNotNull() & ((version < before) | ((version == before) & order_down))
+        return down & ~F.col(LOWERS) if self.dataset.versions_by_delivery else down

@@ -22,6 +22,7 @@ from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.decisions.accepted_gaps import Link
 from onefold.folding import upsert
 from onefold.folding.backwards import lies_behind
+from onefold.folding.deliveries import LOWERED, settle_deliveries, where_row_lies
 from onefold.folding.levels import finding, narrowest, same_levels
 from onefold.folding.positions import partition_of
 from onefold.folding.strategy import BASE_VERSION, NEW_PLACELESS, PLACED, Faults, Narrow, Placing
@@ -90,7 +91,8 @@ class Fold(upsert.Fold):
         rows = mark_links(rows, _LINKED, placing.links)
         judged = _decided(_placed(rows, dataset, placing.within), dataset).drop(*placing.within)
         others = _others(staged.where(~fresh), base, by, dataset)
-        return judged.unionByName(others, allowMissingColumns=True)
+        judged = judged.unionByName(others, allowMissingColumns=True)
+        return settle_deliveries(judged, F.lit(Reason.UPDATE)) if LOWERED in staged.columns else judged
 
     def state_of_row(self) -> Column:
         """As it was judged: a row may wait."""
@@ -294,6 +296,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
             C.WITNESS: F.when(~base & (met | has_head), witness_in(F.coalesce(twin, head), rows)),
         }
     )
+    decided = where_row_lies(decided, met)
     changed = (~base | F.col(U.ACTION).isNotNull()) & ~F.col(U.COVERED)
     return decided.where(changed).drop(_BASE, _LINKED, _HEAD, _TWIN, _SPANS, _FIRST, _RUN, _END, S.STATE)
 
@@ -316,7 +319,9 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
     if dataset.ties_by_offset:
         spans = F.col(C.PLACELESS) | spans_partitions(twin["order"].isNotNull(), twin["order"], twin["placeless"])
         apart = twin["order"].isNotNull() & ~_same_content(dataset, twin) & spans & (why != Reason.POSITION)
-    settled = F.coalesce(why.isin(Reason.INCOMPARABLE_VERSION, Reason.LATE_COPY), F.lit(False))
+    settled = F.coalesce(why == Reason.INCOMPARABLE_VERSION, F.lit(False))
+    if dataset.versions_by_delivery:
+        settled |= F.coalesce(C.COPY, F.lit(False))
     apart = F.coalesce(apart, F.lit(False)) & ~settled
     answers &= ~settled
     # Or to the head, where that is a newer version and lies before it in its partition.
@@ -325,6 +330,7 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
     backwards = newer & (F.col(C.REASON) == Reason.SAME_VERSION) & lies_behind(head["order"], dataset)
     backwards = F.coalesce(backwards, F.lit(False))
     stored = apart | (answers & (verdict != was)) | backwards
+    found = where_row_lies(found, twin["order"].isNotNull())
     return found.withColumns(
         {
             C.VERDICT: F.when(apart, Verdict.CONFLICT)

@@ -86,7 +86,7 @@ def set_apart(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> 
     what is before the offset is equal, and they are of another partition. Adds `APART`, the order of that other."""
     if dataset.before_offset is None:
         return records
-    key: list[Column | str] = [C.KEY, *within, *_before_offset(dataset, F.col(C.VERSION))]
+    key: list[Column | str] = [C.KEY, *within, *parts_before_offset(dataset, F.col(C.VERSION))]
     first = F.min(C.ORDER).over(Window.partitionBy(*key))
     apart = F.col(C.KEY).isNotNull() & (partition_of(first) != partition_of(F.col(C.ORDER)))
     marked = records.withColumn(APART, F.when(apart, first))
@@ -107,13 +107,13 @@ def are_apart(has: Column, base_order: Column, dataset: Dataset) -> Column:
     partitions."""
     if dataset.before_offset is None:
         return F.lit(False)
-    parts = (_before_offset(dataset, F.col(name)) for name in (C.VERSION, U.BASE + C.VERSION))
+    parts = (parts_before_offset(dataset, F.col(name)) for name in (C.VERSION, U.BASE + C.VERSION))
     same = (part == other for part, other in zip(*parts, strict=True))
     elsewhere = partition_of(F.col(C.ORDER)) != partition_of(base_order)
     return F.coalesce(reduce(Column.__and__, same, has & elsewhere), F.lit(False))
 
 
-def _before_offset(dataset: Dataset, version: Column) -> list[Column]:
+def parts_before_offset(dataset: Dataset, version: Column) -> list[Column]:
     """The parts of a version that are before an offset."""
     several = dataset.apply.version is not None and len(dataset.apply.version.parts) > 1
     return [version[f"v{number}"] for number in range(1, 1 + (dataset.before_offset or 0))] if several else []

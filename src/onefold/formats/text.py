@@ -105,3 +105,13 @@ def header_of(value: Any) -> bytes | None:
     if value is None:
         return None
     return bytes_of(value if isinstance(value, str) else json_text(value))
+
+
+MOST_SHOWN = 80
+"""Characters of a value that a problem shows."""
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def shown(text: str) -> str:
+    """The beginning of a text, with half of a surrogate pair as JSON escapes it, which no UTF-8 text holds."""
+    return SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text[:MOST_SHOWN])

@@ -18,9 +18,11 @@ from onefold.maintenance.keep import Keep, Maintained
 from onefold.maintenance.landings import failed_landings, sources_of
 from onefold.maintenance.tables import KEPT, compact, expire, forget_verdicts, remove_orphans
 from onefold.spark.iceberg_tables import drop
+from onefold.tables import state as S
 from onefold.tables.names import CATALOG, STAGING, verdict_name
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import ensure_views
+from onefold.vocabulary import RowState
 
 
 def maintain(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *, dry_run: bool = False) -> Maintained:
@@ -69,7 +71,7 @@ def _maintain_tables(session: SparkSession, lake: Lake, dataset: Dataset, keep: 
     state = ".".join(table.identifier)
     verdicts = f"{STAGING}.{verdict_name(dataset)}"
     tables = [state, verdicts] if session.catalog.tableExists(f"{CATALOG}.{verdicts}") else [state]
-    rewritten = sum(compact(session, table) for table in tables)
+    rewritten = sum(compact(session, table, _apart(dataset) if table == state else ()) for table in tables)
     now = datetime.now(UTC)
     expired = 0
     table = StateTable(lake, dataset)
@@ -79,6 +81,15 @@ def _maintain_tables(session: SparkSession, lake: Lake, dataset: Dataset, keep: 
     orphans = sum(remove_orphans(session, table, now - keep.orphans) for table in tables)
     done = {"files_rewritten": rewritten, "snapshots_expired": expired, "orphans_removed": orphans}
     return found.model_copy(update=done)
+
+
+def _apart(dataset: Dataset) -> list[str]:
+    """Rows of the state table that have files of their own: a look-up opens the one or the other. (By lists of states:
+    of `<>` no file's bounds tell.)"""
+    if not dataset.versions_by_delivery:
+        return []
+    others = ", ".join(f"'{state}'" for state in RowState if state != RowState.MESSAGE)
+    return [f"{S.STATE} = '{RowState.MESSAGE}'", f"{S.STATE} IN ({others})"]
 
 
 def _names(document: object) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from pyspark.sql import SparkSession
@@ -15,12 +16,16 @@ KEPT = 5
 """Snapshots that stay whatever their age: readers may be on them, and a rollback needs some."""
 
 
-def compact(session: SparkSession, table: str) -> int:
-    """Rewrite small files, and those that have deletes; how many files became fewer."""
+def compact(session: SparkSession, table: str, apart: Sequence[str] = ()) -> int:
+    """Rewrite small files, and those that have deletes; how many files became fewer. `apart`: conditions on rows, in
+    SQL, of which each has its own files, which are not put together with others."""
     options = ", ".join(f"'{name}', '{value}'" for name, value in _COMPACTION.items())
-    data = _call(session, "rewrite_data_files", f"table => '{table}', options => map({options})")
+    rewritten = 0
+    for where in [f', where => "{condition}"' for condition in apart] or [""]:
+        data = _call(session, "rewrite_data_files", f"table => '{table}', options => map({options}){where}")
+        rewritten += data["rewritten_data_files_count"]
     deletes = _call(session, "rewrite_position_delete_files", f"table => '{table}'")
-    return data["rewritten_data_files_count"] + deletes["rewritten_delete_files_count"]
+    return rewritten + deletes["rewritten_delete_files_count"]
 
 
 def forget_verdicts(session: SparkSession, table: str, attempts: list[str]) -> None:

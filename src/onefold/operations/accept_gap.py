@@ -56,7 +56,7 @@ def _missing(lake: Lake, dataset: Dataset, key: dict[str, Any], digest: bytes, v
     table = find_state(lake, dataset)
     rows = list(table.chain_of([digest], "_key", "_version", "_state")) if table else []
     held = sorted(int(row["_version"]) for row in rows if row["_state"] == RowState.HELD)
-    heads = [int(row["_version"]) for row in rows if row["_state"] != RowState.HELD]
+    heads = [int(row["_version"]) for row in rows if row["_state"] not in (RowState.HELD, RowState.MESSAGE)]
     if version not in held:
         there = f"held are {', '.join(map(str, held))}" if held else "nothing of it is held"
         raise UsageError(

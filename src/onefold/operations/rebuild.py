@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from typing import Any
 
 from onefold import lake_keys
@@ -27,6 +29,7 @@ from onefold.operations.launcher import Launcher, Say
 from onefold.operations.run import BatchRun, try_batch
 from onefold.publish.rolled_back import restore_decisions, rolled_back, take_out
 from onefold.upsert.commit_record import chain, published_chain
+from onefold.upsert.documents import Upserted
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,7 @@ def rebuild(
     without: Collection[str] = (),
     who: Decider = NOT_YET,
     reason: str = "",
+    again: bool = False,
 ) -> Rebuilt:
     """Fold every landed batch into the dataset's generation, then swap; interrupted, it goes on where it was.
 
@@ -166,6 +170,7 @@ def rebuild(
         without: published batches to take out (`check_without`).
         who: who decides that.
         reason: why; it is recorded.
+        again: fold an unchanged file, too, batches in the order of the log.
 
     Raises:
         UsageError: nothing is published yet, it cannot be folded together, or a batch was rolled back meanwhile.
@@ -176,7 +181,8 @@ def rebuild(
     others = (record for record in published_chain(lake, dataset) if record.batch not in without)
     restore_decisions(lake, dataset, others)
     landed_plans(lake, dataset, without)
-    dataset = generation_without(lake, dataset, without) if without else to_rebuild(lake, dataset)
+    place = _places_in_log(lake, dataset, landed_plans(lake, dataset, without)) if again else {}
+    dataset = generation_without(lake, dataset, without) if without or again else to_rebuild(lake, dataset)
     if is_given_up(lake, dataset):
         spark.swap_views(dataset)  # readers may have been led on by it
     changed = begin_rebuild(lake, dataset, without)
@@ -184,7 +190,7 @@ def rebuild(
         return Rebuilt([], (), False)
     seen_today = _published(lake, dataset)
     ends = []
-    for plan in _as_they_come(lake, dataset, without):
+    for plan in _as_they_come(lake, dataset, without, place):
         _pin(lake, dataset)  # each time: the schedule goes on meanwhile, and so do people
         end = try_batch(lake, dataset, plan, spark, say, rebuilding=True)
         ends.append(end)
@@ -226,11 +232,38 @@ def generation_without(lake: Lake, dataset: Dataset, without: Collection[str]) -
     return to_rebuild(lake, dataset, taken)
 
 
-def _as_they_come(lake: Lake, dataset: Dataset, without: Collection[str]) -> Iterator[Plan]:
-    """Every landed plan, those too that are landed meanwhile."""
+def _places_in_log(lake: Lake, dataset: Dataset, plans: Sequence[Plan]) -> dict[str, int]:
+    """The places of batches in the order of the log: on each partition by the first offset that was folded of them;
+    else as they were taken up. Where partitions contradict each other, there is no such order, and none has a place."""
+    starts: dict[str, list[tuple[int, int]]] = {}
+    for number, plan in enumerate(plans):
+        tried = lake.get(lake_keys.latest(dataset, plan.batch), Upserted)
+        first: dict[str, int] = {}
+        for account in tried.accounts if tried else ():
+            first[account.partition] = min(account.start, first.get(account.partition, account.start))
+        for partition, start in first.items():
+            starts.setdefault(partition, []).append((start, number))
+    order: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(plans)), ()))
+    for batches in starts.values():
+        for (_, before), (_, after) in pairwise(sorted(batches)):
+            order.add(after, before)
+    try:
+        order.prepare()
+    except CycleError:
+        return {}
+    places: dict[str, int] = {}
+    while order.is_active():
+        for number in sorted(order.get_ready()):
+            places[plans[number].batch] = len(places)
+            order.done(number)
+    return places
+
+
+def _as_they_come(lake: Lake, dataset: Dataset, without: Collection[str], place: Mapping[str, int]) -> Iterator[Plan]:
+    """Every landed plan, those with a place first, by it; those too that are landed meanwhile."""
     done: set[str] = set()
     while new := [plan for plan in landed_plans(lake, dataset, without) if plan.batch not in done]:
-        for plan in new:
+        for plan in sorted(new, key=lambda plan: place.get(plan.batch, len(place))):
             done.add(plan.batch)
             yield plan
 

@@ -5,6 +5,8 @@
 | `_key`, `_within` (where declared) | whose row it claims |
 | `_version` (upsert), `_order`, `_hash`, `_compared` (with `apply.compare`), `_is_delete` | what decides, and digests |
 | `_filtered_key` (where the filter is watched) | whose row a record that the filter left out would claim |
+| `_message_id`, `_producer` (where a delivery decides) | by what a message is known |
+| `_true_timestamp` (the same, where conflicts were decided) | when a content that lost was sent |
 | `_is_hidden` (with `target.where`) | whether readers do not see the row |
 | the key's columns that are no value field | |
 """
@@ -118,8 +120,10 @@ def _put_last(claims: DataFrame, dataset: Dataset, lost: Sequence[LostContent]) 
     texts = [" ".join([key, content, *([version] if version is not None else [])]) for key, version, content in lost]
     last = F.lit(C.LAST_OF_ALL if dataset.earliest_wins else C.FIRST_OF_ALL).cast("bigint")
     order = F.col(C.ORDER)
-    at = F.when(F.concat_ws(" ", *parts).isin(texts), last).otherwise(order["timestamp"])
-    return claims.withColumn(C.ORDER, order.withField("timestamp", at))
+    has_lost = F.concat_ws(" ", *parts).isin(texts)
+    at = F.when(has_lost, last).otherwise(order["timestamp"])
+    sent = {C.TRUE_TIMESTAMP: F.when(has_lost, order["timestamp"])} if dataset.versions_by_delivery else {}
+    return claims.withColumns({C.ORDER: order.withField("timestamp", at), **sent})
 
 
 def _claims(
@@ -153,6 +157,8 @@ def _claims(
     names = [C.KEY, C.FILTERED_KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, C.COMPARED, C.DELETED, C.HIDDEN]
     names += [name for name, _ in dataset.key_columns]
     passing = [E.OBJECT, C.MESSAGE_ID, C.PRODUCER]
+    if dataset.versions_by_delivery:  # a message counts once
+        names, passing = [*names, C.MESSAGE_ID, C.PRODUCER], [E.OBJECT]
     named = [*(name for name in (*names, *passing) if name in known.columns), U.COVERED, *E.POSITION, E.LINE]
     claims = without_forgotten(known.select(*dict.fromkeys(named)), dataset, manifest, marks)
     slots = slots_for(manifest, dataset.target.buckets)

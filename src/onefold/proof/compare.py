@@ -30,8 +30,8 @@ def compared(
     """Every row that there is or should be: its key, `_order` and `table__order`, the key's columns, `_wrong`."""
     expected = expected_of(dataset)
     by = expected.by
-    wanted = expected.rows(claims.where(_drawn(share)), links)
-    state = expected.claimed(read_state(session, dataset, snapshot).where(_drawn(share)))
+    wanted = expected.rows(claims.where(drawn(share)), links)
+    state = expected.claimed(read_state(session, dataset, snapshot).where(drawn(share)))
     state = state.withColumn(_CONTENT, content_of(dataset))
     digests = [*dict.fromkeys((C.HASH, C.compared(dataset)))]
     names = [C.ORDER, *digests, S.STATE, *expected.compared_columns]
@@ -55,7 +55,7 @@ def compared(
     return both.select(C.KEY, C.ORDER, F.col(_TABLE + C.ORDER), *known, wrong.alias(WRONG))
 
 
-def _drawn(share: float) -> Column:
+def drawn(share: float) -> Column:
     """Whether a key is of the share that is compared: by its digest, so the same keys on both sides, and every time."""
     number = F.conv(F.hex(F.substring(C.KEY, 1, 4)), 16, 10).cast("bigint")
     return F.lit(True) if share >= 1 else number < int(share * (1 << 32))

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from onefold.dataset import Dataset
+from onefold.dataset.envelopes import Envelope
 from onefold.dataset.expressions import parse, paths
 from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
@@ -35,6 +36,7 @@ from onefold.formats.structured_json import FormatError
 from onefold.formats.text import BOM, MOST_BYTES, Number, json_text, nests_too_deep, parse_exactly
 from onefold.formats.wire import MessagePlace
 from onefold.proof import avro, protobuf
+from onefold.proof.envelopes import NOTHING, Change, is_placeholder, opener
 from onefold.proof.registered import Headers, name_of, reader
 from onefold.proof.registered import ReadBy as BySchema
 from onefold.records import envelope as E
@@ -51,7 +53,7 @@ from onefold.values.decode import (
     uses_schema_name,
 )
 from onefold.values.expressions import unreadable_header
-from onefold.values.format import KEY_TEXT, KEY_VARIANT, LEFT_UNREAD, SCHEMA_NAME
+from onefold.values.format import ENVELOPE, KEY_TEXT, KEY_VARIANT, LEFT_UNREAD, SCHEMA_NAME
 from onefold.values.rejection import rejected
 from onefold.vocabulary import Reason
 
@@ -60,6 +62,8 @@ _FAULTS, _NAMED = "_wrong", "_named"
 _VALUE, _UNKNOWN, _KEY, _UNLIKE, _LEFT_OUT = "(value)", "(unknown)", "(key)", "({} of the key)", "({} is absent)"
 """Among the faults: the value as a whole; a name that the file does not know; the key; a field that is not what the key
 says, or of which the key has no value of its type; a field that a value must have and has not."""
+_NULL_WITHIN, _NO_ATTRIBUTE = "_null_within", "none"
+"""Whether a value is an envelope around null; what an envelope has of which nothing is asked."""
 _ABSENT: Any = ...
 """What is not there; in every process the same."""
 Read = Callable[[bytes], Any]
@@ -100,24 +104,33 @@ def decode_again(records: DataFrame, dataset: Dataset, forgiven: Collection[str]
     """What `onefold.values.decode.decode` adds to the envelope. A rejected record says only that it is one."""
     made = {name: T.DataType.fromDDL(kind.sql) for name, kind in dataset.fields.items()}
     made |= {_FAULTS: T.ArrayType(T.StringType()), _NAMED: T.StringType(), KEY_TEXT: T.StringType()}
-    made |= {SCHEMA_NAME: T.StringType()}
+    made |= {SCHEMA_NAME: T.StringType(), _NULL_WITHIN: T.BooleanType()}
+    attributes = [".".join(name) for name in dataset.envelope_attributes] or [_NO_ATTRIBUTE]
+    made[ENVELOPE] = T.StructType([T.StructField(name, T.StringType()) for name in attributes])
     fields = [*records.schema.fields, *(T.StructField(name, kind) for name, kind in made.items())]
     read = records.mapInArrow(_reader(dataset), T.StructType(fields))
     decoded = (
         read.withColumn(LEFT_UNREAD, left_unread(dataset))
-        .withColumns({TOMBSTONE: F.col(E.VALUE_BYTES).isNull(), KEY_VARIANT: F.try_parse_json(F.col(_NAMED))})
+        .withColumns(
+            {
+                TOMBSTONE: F.col(E.VALUE_BYTES).isNull() | F.col(_NULL_WITHIN),
+                KEY_VARIANT: F.try_parse_json(F.col(_NAMED)),
+            }
+        )
         .withColumns({DELETED: deletes_of(dataset).value, FILTERED: filtered_of(dataset).value})
     )
     if dataset.watches_filter:
         of_null = F.col(TOMBSTONE) & F.lit(dataset.apply.delete_when == "never")
         decoded = decoded.withColumn(LEFT_OUT, F.col(FILTERED) & ~of_null & ~F.col(LEFT_UNREAD))
-    return decoded.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_FAULTS, _NAMED, SCHEMA_NAME, LEFT_UNREAD)
+    return decoded.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(
+        _FAULTS, _NAMED, _NULL_WITHIN, SCHEMA_NAME, LEFT_UNREAD
+    )
 
 
 def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     """As a run judges, in fewer words: what is filtered and rejected is neither used."""
     asked = [(place, path) for place, text in dataset.expressions() for path in paths(parse(text))]
-    of_filter = [path.name for place, path in asked if place == "source.filter" and path.root != "schema"]
+    of_filter = [path.name for place, path in asked if place == "source.filter" and path.root == "value"]
     headers = [unreadable_header(path.name) for _, path in asked if path.root == "header"]
     faults = F.col(_FAULTS)
 
@@ -148,16 +161,18 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
 def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     keyed = {name: (tree.name, *tree.inner) for name, tree in dataset.keyed_fields.items()}
     fields = {name: replace(kind, nullable=True) if name in keyed else kind for name, kind in dataset.fields.items()}
-    places, of_key = dataset.read_places, dataset.key.format
+    places, of_key, open_value = dataset.read_places, dataset.key.format, opener(dataset)
+    attributes = [".".join(name) for name in dataset.envelope_attributes] or [_NO_ATTRIBUTE]
+    wrapped = dataset.value.envelope is not Envelope.NONE
     compiled = {section: _compiled(dataset, section) for section in ("key", "value")}
     known = frozenset(dataset.read_fields) if dataset.value.schema_changes == "quarantine" else None
     types = {name: arrow_type(kind) for name, kind in fields.items()}
 
     def decoded(
         key: bytes | None, value: bytes | None, read_key: Read, read_value: Read
-    ) -> tuple[dict[str, Any], list[str], str | None, str | None]:
-        named, text, readable = _key_of(key, of_key, read_key)
-        row, faults = fields_of(value, fields, places, known, read_value, dataset.defaults)
+    ) -> tuple[dict[str, Any], list[str], str | None, str | None, Change]:
+        named, text, readable = _key_of(key, of_key, read_key, wrapped=wrapped)
+        row, faults, change = fields_of(value, fields, places, known, read_value, dataset.defaults, open_value)
         faults += [] if readable else [_KEY]
         for name, names in keyed.items():
             given, from_key = row.get(name), _scalar_text(_at(named, names)) if names[0] else text
@@ -167,7 +182,7 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
             except WrongError:
                 row[name], unlike = None, True
             faults += [_UNLIKE.format(name)] if unlike else []
-        return row, faults, None if named is _ABSENT else json_text(named), text
+        return row, faults, None if named is _ABSENT else json_text(named), text, change
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         key_by = _read_by(dataset, "key", {}, compiled["key"])
@@ -190,6 +205,9 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
             columns[_NAMED] = pa.array([row[2] for row in rows], pa.string())
             columns[KEY_TEXT] = pa.array([row[3] for row in rows], pa.string())
             columns[SCHEMA_NAME] = pa.array(names, pa.string())
+            columns[_NULL_WITHIN] = pa.array([row[4].is_null for row in rows], pa.bool_())
+            said = [{name: _said(row[4].attributes.get(name)) for name in attributes} for row in rows]
+            columns[ENVELOPE] = pa.array(said, pa.struct([(name, pa.string()) for name in attributes]))
             yield pa.RecordBatch.from_pydict(columns)
 
     return read
@@ -267,7 +285,7 @@ def _read_or_absent(decode: Read, data: bytes) -> Any:
         return _ABSENT
 
 
-def _key_of(data: bytes | None, key_format: str, read: Read) -> tuple[Any, str | None, bool]:
+def _key_of(data: bytes | None, key_format: str, read: Read, *, wrapped: bool) -> tuple[Any, str | None, bool]:
     """The parsed JSON key, the key as text, and whether it can be read."""
     if data is None:
         return _ABSENT, None, True
@@ -279,6 +297,8 @@ def _key_of(data: bytes | None, key_format: str, read: Read) -> tuple[Any, str |
     found = read(data)
     if found is _ABSENT or _is_cut(found):
         return _ABSENT, None, False
+    if wrapped and isinstance(found, dict) and set(found) in ({"payload"}, {"schema", "payload"}):
+        found = found["payload"]
     return found, _scalar_text(found), True
 
 
@@ -309,6 +329,14 @@ def _is_cut(value: Any) -> bool:
             return False
 
 
+def _said(value: Any) -> str | None:
+    """What an envelope says, as text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = _scalar_text(value)
+    return None if text is None or _is_cut(text) else text
+
+
 def _at(value: Any, names: Iterable[str]) -> Any:
     """What lies below an object; `_ABSENT` where there is nothing."""
     for name in names:
@@ -325,8 +353,10 @@ def fields_of(
     known: frozenset[str] | None,
     read: Read | None = None,
     defaults: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[dict[str, Any], list[str]]:
-    """The fields of a value, and its faults: the names of fields that cannot be used, `_LEFT_OUT` of absent ones.
+    open_value: Callable[[Any], Change] = Change.of,
+) -> tuple[dict[str, Any], list[str], Change]:
+    """The fields of a value, its faults (the names of fields that cannot be used, `_LEFT_OUT` of absent ones), and what
+    its envelope says.
 
     Args:
         data: the value, or null.
@@ -335,15 +365,22 @@ def fields_of(
         known: names that a value may have at its top; None: any.
         read: what reads the value; None: as JSON.
         defaults: what fields are that a value does not have, as JSON.
+        open_value: what opens the envelope of a value that is read.
     """
     if data is None:
-        return {}, []
+        return {}, [], NOTHING
     value = (read or _json_of)(data) if len(data) <= MOST_BYTES else _ABSENT
-    if not isinstance(value, dict):
-        return {}, [_VALUE]
-    row, faults = {}, [] if known is None or known.issuperset(value) else [_UNKNOWN]
+    change = open_value(value)
+    if change.row is None:
+        return {}, [] if change.is_null else [_VALUE], change
+    row: dict[str, Any] = {}
+    faults = [] if known is None or known.issuperset(change.names) else [_UNKNOWN]
     for name, kind in fields.items():
-        given = next((found for place in places[name] if (found := _at(value, place)) is not _ABSENT), _ABSENT)
+        given = next((found for place in places[name] if (found := _at(change.row, place)) is not _ABSENT), _ABSENT)
+        if change.has_placeholders and is_placeholder(given):
+            faults.append(name)
+            row[name] = None
+            continue
         if given is _ABSENT and name in defaults:
             given = parse_exactly(defaults[name])
         try:
@@ -352,7 +389,7 @@ def fields_of(
             faults.append(_LEFT_OUT.format(name))
         except WrongError:
             faults.append(name)
-    return row, faults
+    return row, faults, change
 
 
 # One value as one type.

@@ -20,6 +20,7 @@ KINDS = {
     "other_record": "another record should stand for the key",
     "other_content": "the row's columns are not those of its record",
     "repeated": "the key has the row more than once",
+    "other_message": "the ledger of messages lacks the first delivery of a message, or has another one",
     "other_sum": "the sum is not that of its messages, is there twice, or under another key",
 }
 """The ways in which a row can be wrong."""

@@ -63,6 +63,12 @@ class Expected(ABC):
         del state
         return None
 
+    def wrong_messages(self, claims: DataFrame, messages: DataFrame) -> DataFrame | None:
+        """Where a ledger of messages is not what claims make: `_key`, `_order`, `table__order`, of which one is null;
+        None: the mode keeps none."""
+        del claims, messages
+        return None
+
 
 def expected_of(dataset: Dataset) -> Expected:
     """What a dataset's mode makes of claims."""

@@ -20,7 +20,7 @@ from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake, new_attempt
 from onefold.offsets import Position
 from onefold.proof.claims import read_claims, write_claims
-from onefold.proof.compare import WRONG, compared
+from onefold.proof.compare import WRONG, compared, drawn
 from onefold.proof.documents import Difference, Proof
 from onefold.proof.expected import expected_of
 from onefold.proof.omitted import omitted_of
@@ -28,7 +28,7 @@ from onefold.spark.iceberg_tables import drop
 from onefold.tables import staging as C
 from onefold.tables.names import scratch_table
 from onefold.upsert.commit_record import CommitRecord, chain
-from onefold.upsert.state import read_state
+from onefold.upsert.state import read_messages, read_state
 
 SHOWN = 20
 """Differences that are kept, of those that are counted."""
@@ -90,6 +90,12 @@ def _compare(
     if wrong is not None and (sums := wrong.count()):
         differences["other_sum"] = sums
         shown += _shown(wrong.withColumn(WRONG, F.lit("other_sum")), dataset)
+    if dataset.versions_by_delivery:
+        messages = read_messages(session, dataset, snapshot).where(drawn(share))
+        missed = expected_of(dataset).wrong_messages(claims.where(drawn(share)), messages)
+        if missed is not None and (count := missed.count()):
+            differences["other_message"] = count
+            shown += _shown(missed.withColumn(WRONG, F.lit("other_message")), dataset)
     now = datetime.now(UTC)
     return Proof(
         name=f"{now:%Y%m%dT%H%M%SZ}_{attempt}",

@@ -8,16 +8,20 @@ from datetime import UTC, datetime, timedelta
 from functools import partial, reduce
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse
 from onefold.dataset.masks import HIDDEN, masked, masked_json, masked_text
+from onefold.decisions import LostContent
 from onefold.decisions.accepted_gaps import Link
+from onefold.dedup.lost_contents import put_lost_last
 from onefold.dedup.staging import periods_of
+from onefold.folding.positions import position_of
 from onefold.folding.strategy import folding_of
+from onefold.folding.ties import in_order
 from onefold.folding.versions import are_apart
 from onefold.lake import Lake
 from onefold.landing.edge import edge_of, oldest_behind
@@ -29,7 +33,6 @@ from onefold.quality.checks.freshness import ahead
 from onefold.quality.checks.held import limit_exceeded
 from onefold.quality.checks.rates import backwards_rate
 from onefold.quality.examples import EXAMPLES
-from onefold.quality.late_copies import late_copies, may_have_late_copies
 from onefold.quality.missed_deletes import missed_deletes
 from onefold.quality.shared_keys import shared_keys
 from onefold.records import envelope as E
@@ -45,7 +48,8 @@ from onefold.upsert.counts import refused_delete, repeats_late
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten_keys import of_keys, without_keys
 from onefold.upsert.leaving import entries_left, freed_entries
-from onefold.upsert.state import count_quarantined, read_appended, read_state
+from onefold.upsert.merge import delivered_messages
+from onefold.upsert.state import count_quarantined, read_appended, read_messages, read_state
 from onefold.vocabulary import Action, Reason, RowState, Verdict, outcome_of
 
 NAMED = 5
@@ -92,11 +96,13 @@ def count_rows(
     changed: DataFrame,
     forgotten: Sequence[bytes] = (),
     links: Sequence[Link] = (),
+    lost: Sequence[LostContent] = (),
 ) -> RowCounts:
     """Count the rows that the checks judge.
 
     `changed`: `changed_rows`, cached if possible. `forgotten`: digests of the keys that this attempt forgets, of which
-    the base's rows do not count. `links`: versions that need none before them.
+    the base's rows do not count. `links`: versions that need none before them. `lost`: contents that lost a conflict
+    before the batch.
     """
     folding = folding_of(dataset)
     keys = folding.keys(changed)
@@ -124,7 +130,7 @@ def count_rows(
         repeated_keys=int(totals.repeated),
         nulls=faults.nulls,
         regressions=faults.regressions,
-        unapplied=faults.unapplied,
+        unapplied=faults.unapplied + _undelivered(session, dataset, upserted, lost),
         unknown_columns=len({field.simpleString() for field in branch} ^ {field.simpleString() for field in base}),
         unequal_sums=unequal_sums(session, dataset, upserted, forgotten),
         quarantined=quarantined,
@@ -150,7 +156,6 @@ def gather_facts(
     filtered, first_filtered = filtered_newer(session, dataset, upserted)
     shared, first_shared = shared_keys(session, dataset, upserted)
     missed, first_missed = _count_missed(session, dataset, upserted)
-    late, first_late = _late_copies(session, dataset, upserted)
     stale, first_stale = stale_rows(session, dataset, upserted)
     facts = BranchFacts(
         dataset=dataset,
@@ -176,12 +181,13 @@ def gather_facts(
         first_stale=first_stale,
         rejected_deletes=_first_deletes(session, dataset, upserted) if upserted.refused_deletes else (),
         backwards=(),
-        late_copies=late,
-        first_late=first_late,
+        first_late=_first_of(session, dataset, upserted, Verdict.DUPLICATE, Reason.LATE_COPY, "sent before at"),
+        first_earlier=_first_of(session, dataset, upserted, Verdict.CONFLICT, Reason.EARLIER_DELIVERY, "later at"),
         ahead=(),
         damage=manifest.damage,
         first_late_repeats=_first_late_repeats(session, upserted) if upserted.late_repeats else (),
         conflicts=conflicts,
+        of_database={reason: _first_of_database(session, upserted, reason) for reason in _OF_DATABASE},
         keys_of_topics=shared,
         first_keys_of_topics=first_shared,
     )
@@ -220,10 +226,51 @@ def _quarantined(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
     return entries + freed_entries(session, dataset, upserted), rejected
 
 
+def _undelivered(session: SparkSession, dataset: Dataset, upserted: Upserted, lost: Sequence[LostContent]) -> int:
+    """What of the batch the branch's ledger of messages does not have once, or has next to a later delivery of the same
+    message; rows that were lowered and are not the greatest message of their key; and messages that came or went
+    besides. Of the ledger only the batch's buckets are read."""
+    if not upserted.delivered:
+        return 0
+    actions = read_flat(session, upserted.actions)
+    new = delivered_messages(actions, dataset)
+    bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})").isin(upserted.buckets)
+
+    def messages_at(snapshot: int) -> DataFrame:
+        return read_messages(session, dataset, snapshot, upserted.within).where(bucket)
+
+    by, content = C.row_key(dataset), C.compared(dataset)
+    place = [*by, S.MESSAGE, C.VERSION, C.ORDER, content]
+    branch = narrowed(messages_at(upserted.head), new.select(*by), dataset, large=upserted.narrow)
+    entries = new.select(*place).groupBy(*place).agg(F.count("*").alias("meant"))
+    found = branch.groupBy(*place).agg(F.count("*").alias("found"))
+    same = [entries[name].eqNullSafe(found[name]) for name in place]
+    wrong = entries.join(found, reduce(Column.__and__, same), "left").where("found IS NULL OR found <> 1").count()
+    if Action.LOWER in upserted.changes:
+        tie = in_order(dataset.apply.version.tie if dataset.apply.version else "")[0]
+        greatest = Window.partitionBy(*by).orderBy(F.col(C.VERSION).desc(), tie)
+        ranked = put_lost_last(branch, dataset, lost)
+        leading = ranked.withColumn("_number", F.row_number().over(greatest)).where("_number = 1").drop("_number")
+        lowered = actions.where(F.col(U.ACTION) == Action.LOWER)
+        at = [*by, C.VERSION, "at"]
+        rows = (some.select(*by, C.VERSION, position_of(F.col(C.ORDER)).alias("at")) for some in (lowered, leading))
+        wrong += next(rows).join(next(rows), at, "left_anti").count()
+    if Action.LOWER not in upserted.delivered and not upserted.carried_out:
+        came = messages_at(upserted.head).count() - messages_at(upserted.base).count()
+        wrong += abs(came - sum(upserted.delivered.values()))
+    return wrong
+
+
 def _rows_left(session: SparkSession, dataset: Dataset, upserted: Upserted, forgotten: list[bytes]) -> int:
     """Rows that the branch has of forgotten keys, and that no action wrote."""
-    written = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull()).select(C.KEY)
-    return of_keys(read_state(session, dataset, upserted.head), forgotten).join(written, C.KEY, "left_anti").count()
+    actions = session.table(upserted.actions)
+    written = actions.where(F.col(U.ACTION).isNotNull()).select(C.KEY)
+    left = of_keys(read_state(session, dataset, upserted.head), forgotten).join(written, C.KEY, "left_anti").count()
+    if dataset.versions_by_delivery:
+        kept = actions.where(F.col(U.DELIVERED).isNotNull()).select(C.KEY)
+        messages = of_keys(read_messages(session, dataset, upserted.head), forgotten)
+        left += messages.join(kept, C.KEY, "left_anti").count()
+    return left
 
 
 def unequal_sums(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Sequence[bytes] = ()) -> int | None:
@@ -298,6 +345,18 @@ def _first_late_repeats(session: SparkSession, upserted: Upserted) -> list[str]:
     return _and_more(named, upserted.late_repeats)
 
 
+_OF_DATABASE = (Reason.TRUNCATE, Reason.SCHEMA_CHANGE)
+
+
+def _first_of_database(session: SparkSession, upserted: Upserted, reason: Reason) -> list[str]:
+    """Some records that say what happened to a database as a whole, by position; and how many more there are."""
+    count = upserted.counts.get(Verdict.CONTROL, {}).get(reason, 0)
+    if not count:
+        return []
+    rows = _first(read_flat(session, upserted.actions).where(F.col(C.REASON) == reason))
+    return _and_more([f"{row[0]}: {row[1]}" for row in rows.select(_place(C.ORDER), C.DETAIL).collect()], count)
+
+
 def _first_backwards(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[str]:
     """Some records that went backwards, each with the record that it is below."""
     rows = read_flat(session, upserted.actions).where(F.col(C.REASON) == Reason.BACKWARDS)
@@ -305,13 +364,13 @@ def _first_backwards(session: SparkSession, dataset: Dataset, upserted: Upserted
     return _named_with_other(session, dataset, upserted, rows, count, "below")
 
 
-def _late_copies(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, list[str]]:
-    """How many late copies there are, and some of them, each with an earlier delivery of its message."""
-    if not may_have_late_copies(dataset, upserted):
-        return 0, []
-    rows = late_copies(read_flat(session, upserted.actions), dataset)
-    count = rows.count()
-    return count, _named_with_other(session, dataset, upserted, rows, count, "sent before at") if count else []
+def _first_of(
+    session: SparkSession, dataset: Dataset, upserted: Upserted, verdict: Verdict, reason: Reason, word: str
+) -> list[str]:
+    """Some records with a verdict, each by key and position, with `word` and the record that its verdict names."""
+    count = upserted.counts.get(verdict, {}).get(reason, 0)
+    rows = read_flat(session, upserted.actions).where((F.col(C.VERDICT) == verdict) & (F.col(C.REASON) == reason))
+    return _named_with_other(session, dataset, upserted, rows, count, word) if count else []
 
 
 def _named_with_other(

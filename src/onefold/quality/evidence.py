@@ -86,6 +86,7 @@ def _digest(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upser
         Behind.DUPLICATES: lambda: [_identities(actions, dataset, F.col(C.VERDICT) == Verdict.DUPLICATE)],
         Behind.REJECTED: lambda: [_bytes(actions, F.expr(U.REFUSED))],
         Behind.REJECTED_DELETES: lambda: [_bytes(actions, refused_delete(dataset))],
+        Behind.OF_DATABASE: lambda: [_bytes(actions, F.col(C.REASON).isin(Reason.TRUNCATE, Reason.SCHEMA_CHANGE))],
         Behind.BACKWARDS: lambda: [_identities(actions, dataset, F.col(C.REASON) == Reason.BACKWARDS)],
         Behind.FILTERED: lambda: [newer_than_their_row(session, dataset, upserted).select(*_identity(dataset))],
         Behind.HELD: lambda: [_identities(read_state(session, dataset, upserted.head), dataset, is_held)],

@@ -9,8 +9,9 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.decisions import Skip, log_of, standing
+from onefold.decisions import LostContent, Skip, log_of, standing
 from onefold.decisions.accepted_gaps import links_of
+from onefold.decisions.conflicts import conflicts_named, lost_contents
 from onefold.decisions.marks import marks_named
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
@@ -27,6 +28,7 @@ from onefold.quality.waivers import under
 from onefold.spark.concurrently import at_once
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten_keys import forgotten_keys
+from onefold.vocabulary import Action
 
 
 def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted) -> GateResult:
@@ -46,7 +48,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         links = links_of(dataset, upserted.accepted, marks=marks.values())
         counts, of_rows, readers = at_once(
             session,
-            partial(count_rows, session, dataset, upserted, changed, forgotten, links),
+            partial(count_rows, session, dataset, upserted, changed, forgotten, links, _lost(lake, dataset, upserted)),
             partial(check_rows, dataset, changed),
             partial(count_reader_changes, session, dataset, upserted, forgotten),
         )
@@ -81,6 +83,15 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         passed=sorted(of_suite.passed),
         judged=datetime.now(UTC),
     )
+
+
+def _lost(lake: Lake, dataset: Dataset, upserted: Upserted) -> list[LostContent]:
+    """Contents that lost a conflict before the batch, where a row of it was lowered."""
+    if Action.LOWER not in upserted.changes or dataset.resolves_ties:
+        return []
+    before = {attempt: batch for attempt, batch in upserted.conflicts.items() if attempt != upserted.attempt}
+    marks = marks_named(lake, dataset.name, upserted.forgotten) if before else {}
+    return lost_contents(conflicts_named(lake, dataset.name, before), marks)
 
 
 def generated_checks(facts: BranchFacts, of_rows: Mapping[str, Sequence[CheckResult]]) -> list[CheckResult]:

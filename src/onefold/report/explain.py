@@ -12,7 +12,7 @@ from datetime import date, datetime
 from functools import reduce
 from typing import Any
 
-from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, Or
+from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, Not, Or
 
 from onefold import instants
 from onefold.dataset import Dataset
@@ -181,6 +181,7 @@ def _rows_of_keys(
     wanted = one_of("_key", [bytes.fromhex(key) for key in keys])
     if periods is not None:
         wanted = And(wanted, one_of("_within", [_begins(period) for period in periods]))
+    wanted = And(wanted, Not(equal(S.STATE, RowState.MESSAGE)))
     found = {}
     there = table.scan(wanted, ("*",), table.main.snapshot).to_arrow()
     names = [name for name in there.column_names if not is_own(name) or name == S.STATE]

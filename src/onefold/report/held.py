@@ -162,7 +162,7 @@ def missing_of(
     for row in rows:
         if row["_state"] == RowState.HELD:
             above[row["_key"]].append(row["_version"])
-        else:
+        elif row["_state"] != RowState.MESSAGE:
             heads[row["_key"]] = max(row["_version"], heads[row["_key"]])
     return {
         (key, version): gaps_between(heads[key], sorted(lower for lower in above[key] if lower <= version))

@@ -22,6 +22,9 @@ whether the record was rejected there before, with the same bytes."""
 BECOMES = "_becomes"
 """Guard contiguous and mode increment: the `_state` of the row that an action makes or wakes: live, deleted,
 hidden, held, entry."""
+DELIVERED = "_delivered"
+"""Where a delivery decides: what the record does to the ledger of messages: `Action.ENTER`: a message, or a delivery of
+it, that is new; `Action.LOWER`: it takes the place of later deliveries of its message; null: nothing."""
 FINDING = "_finding"
 """struct<level, scope>: the narrow identity level at which the record is the same as a record of another key, or of
 another version with other content, or `period_moved`; null: none. A finding changes no verdict."""

@@ -25,6 +25,7 @@ with two contents keep their payload. In the table structs lie flat (`onefold.sp
 | `_verdict`, `_reason` | string | what the batch alone tells; null for survivors |
 | `_winner` | struct | order of the record that it lost to; of a beaten content, of the record that wins there |
 | `_placeless` | boolean | upsert with ties by offset: the version of the key's row has copies in several partitions |
+| `_copy` | boolean | where a delivery decides: an earlier one of its message is in the batch (or in the table) |
 | `_tied` | boolean | upsert only: whether the record of its own version that it lost to is the survivor; or null |
 | `_witness` | struct | that record's producer (name, epoch) and object; null where `_key` is |
 | `_true_timestamp` | bigint | under decisions: of a content that lost a conflict the timestamp (ms); or null |
@@ -56,6 +57,7 @@ LEVELS: dict[str, str] = {
 WITNESS = "_witness"
 TIED = "_tied"
 PLACELESS = "_placeless"
+COPY = "_copy"
 DELETED = "_is_delete"
 HIDDEN = "_is_hidden"
 NULL_KEY = "_null_key"

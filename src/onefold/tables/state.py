@@ -17,6 +17,10 @@ STATE = "_state"
 """What a row is (`onefold.vocabulary.RowState`)."""
 ENTRIES = "_entries"
 """Mode increment: of a sum, the messages that it is made of."""
+MESSAGE = "_message"
+"""Where a delivery decides: the digest of a message's identity (`onefold.folding.message_digest`), in the rows of the
+ledger: `_state` message, next to the row of their key, with `_version`, `_order` and `_hash` (or `_compared`) of its
+first delivery, and nothing else."""
 QUARANTINE = "_quarantine"
 """struct<batch, reason, detail, object, line, key, value, headers>; null but for quarantined records."""
 QUARANTINE_VIEW = "__quarantine"

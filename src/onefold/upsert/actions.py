@@ -19,7 +19,7 @@ def write_actions(judged: DataFrame, dataset: Dataset, attempt: str) -> str:
     changes = F.col(U.ACTION).isNotNull()
     columns = {name: F.when(changes, F.col(name)) for name in payload}
     further = folding_of(dataset).further_columns()
-    columns |= {field.name: F.lit(None).cast(field.dataType) for field in further}
+    columns |= {field.name: F.lit(None).cast(field.dataType) for field in further if field.name not in judged.columns}
     # What only the look-up needs goes; of a row that changes, `_other` is the order that the base has.
     before = [name for name in judged.columns if name.startswith(f"{U.BASE}_") and name != U.BASE + C.VERSION]
     table = scratch_table(dataset.name, "actions", attempt)

@@ -3,7 +3,8 @@ branch that is cut at the base."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -16,7 +17,7 @@ from onefold.decisions import DecidedConflicts
 from onefold.decisions.accepted_gaps import Link, links_of
 from onefold.decisions.conflicts import put_conflicts
 from onefold.dedup.documents import Restart, Staged
-from onefold.dedup.lost_contents import judge_with_lost
+from onefold.dedup.lost_contents import judge_with_lost, put_lost_last
 from onefold.dedup.staging import slots_for, without_bytes
 from onefold.faults import fault_point
 from onefold.folding.strategy import Size, folding_of
@@ -43,12 +44,12 @@ from onefold.upsert.documents import CameAgain, Duplicates, Highest, Upserted
 from onefold.upsert.duplicate_groups import duplicates_of
 from onefold.upsert.forgotten_keys import forgotten_keys, without_keys
 from onefold.upsert.known_positions import Known, count_offsets, mark_known, settle_known, without_copies
-from onefold.upsert.look_up import look_up
+from onefold.upsert.look_up import look_up, meet_messages
 from onefold.upsert.merge import merge
 from onefold.upsert.nulls import nulls_of, settle_nulls, without_nulls
 from onefold.upsert.producer_sequences import come_again, highest_after, restarted
 from onefold.upsert.reused_identities import found_reused, mark_reused
-from onefold.upsert.state import read_state
+from onefold.upsert.state import read_messages, read_state
 from onefold.upsert.verdict_table import append_verdicts
 from onefold.vocabulary import Finding, Verdict
 
@@ -109,6 +110,11 @@ class Attempt:
         slots = slots_for(self.manifest, self.dataset.target.buckets)
         return Size(slots, worthwhile(self.table.size, self.staged.records))
 
+    @property
+    def keys(self) -> DataFrame | None:
+        """The keys of the batch, where the base is much larger; else None."""
+        return self.session.table(self.staged.table).select(*C.row_key(self.dataset)) if self.size.narrow else None
+
     def rows(self, table: str) -> DataFrame:
         """The rows of a staging or actions table; where no record keeps its bytes, these are not read."""
         rows = read_flat(self.session, table)
@@ -119,11 +125,17 @@ class Attempt:
         rows = read_state(self.session, self.dataset, self.table.main.snapshot, self.periods)
         return without_keys(rows, self.gone)
 
+    def messages(self) -> DataFrame:
+        """The same of the ledger of messages, those last in the order whose content lost a conflict."""
+        rows = read_messages(self.session, self.dataset, self.table.main.snapshot, self.periods)
+        return put_lost_last(without_keys(rows, self.gone), self.dataset, self.obeyed.lost)
+
 
 def apply_batch(at: Attempt) -> Upserted:
     """All of upsert behind the pinned base."""
     marked = mark(at)
-    actions = write_actions(judge(at, without_nulls(marked)), at.dataset, at.name)
+    with met(at, without_nulls(marked)) as rows:
+        actions = write_actions(judge(at, rows), at.dataset, at.name)
     staged = at.staged
     if staged.nulls:
         staged = settle_nulls(at.session, at.dataset, staged, nulls_of(marked), actions, at.state())
@@ -152,13 +164,30 @@ def mark(at: Attempt) -> DataFrame:
     return mark_reused(at.session, mark_known(at.rows(at.staged.table), at.known), at.staged.reused)
 
 
+@contextmanager
+def met(at: Attempt, marked: DataFrame) -> Iterator[DataFrame]:
+    """Marked rows without the copies of messages that the base knows, where a delivery decides. They are kept meanwhile
+    if what judges them reads them several times: their windows would be sorted once more for each."""
+    if not at.dataset.versions_by_delivery:
+        yield marked
+        return
+    rows = meet_messages(at.dataset, marked, at.messages(), keys=at.keys, bounded=at.periods is not None)
+    if folding_of(at.dataset).MEETS_KEYS_ALONE and not at.obeyed.lost:
+        yield rows
+        return
+    kept = rows.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
 def judge(at: Attempt, marked: DataFrame) -> DataFrame:
     """Marked rows with their final verdicts."""
-    keys = at.session.table(at.staged.table).select(*C.row_key(at.dataset)) if at.size.narrow else None
     bounded = at.periods is not None
 
     def judge_rows(rows: DataFrame) -> DataFrame:
-        return look_up(at.dataset, rows, at.state(), at.size.slots, at.links, keys=keys, bounded=bounded)
+        return look_up(at.dataset, rows, at.state(), at.size.slots, at.links, keys=at.keys, bounded=bounded)
 
     return settle_known(judge_with_lost(marked, at.dataset, judge_rows) if at.obeyed.lost else judge_rows(marked))
 
@@ -200,6 +229,7 @@ def count(at: Attempt, actions: str) -> Upserted:
         counts=counts.verdicts,
         partitions=counts.partitions,
         changes=counts.changes,
+        delivered=counts.delivered,
         buckets=counts.buckets,
         within=at.periods,
         narrow=at.size.narrow,

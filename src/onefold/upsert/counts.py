@@ -24,6 +24,7 @@ class ActionCounts:
     partitions: dict[str, dict[str, dict[str, int]]]
     known: dict[str, int]
     changes: dict[str, int]
+    delivered: dict[str, int]
     newest: int | None
     newest_of: dict[str, int]
     """The same by TopicPartition.key"""
@@ -47,9 +48,11 @@ nothing of that."""
 def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     """Records by verdict and reason, of all and of each partition; rows by action, and the buckets that they touch."""
     bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
-    touched = F.when(F.col(U.ACTION).isNotNull(), bucket).alias("bucket")
+    delivered = F.col(U.DELIVERED) if U.DELIVERED in actions.columns else F.lit(None).cast("string")
+    touched = F.when(F.col(U.ACTION).isNotNull() | delivered.isNotNull(), bucket).alias("bucket")
     log = [F.col(C.ORDER)[name].alias(name) for name in TopicPartition.model_fields]
-    words = [C.VERDICT, C.REASON, U.COVERED, U.ACTION]
+    actions = actions.withColumn(U.DELIVERED, delivered)
+    words = [C.VERDICT, C.REASON, U.COVERED, U.ACTION, U.DELIVERED]
     landed = F.col(C.SURVIVOR).isNotNull()  # the others are rows of the base that change (contiguous), and sums
     newest = F.max(F.when(landed, F.expr(C.sent_at(actions.columns))))
     counted = actions.groupBy(*words, *log, touched).agg(
@@ -67,6 +70,7 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     partitions: dict[str, dict[str, dict[str, int]]] = {}
     changes: dict[str, int] = {}
     known: dict[str, int] = {}
+    kept: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: [str(part) for part in row]):
         if row[C.VERDICT]:  # a row that only goes has none
             place = {name: row[name] for name in TopicPartition.model_fields}
@@ -78,6 +82,8 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
             known[row[C.VERDICT]] = known.get(row[C.VERDICT], 0) + row["count"]
         if row[U.ACTION]:
             changes[row[U.ACTION]] = changes.get(row[U.ACTION], 0) + row["count"]
+        if row[U.DELIVERED]:
+            kept[row[U.DELIVERED]] = kept.get(row[U.DELIVERED], 0) + row["count"]
     newest_of: dict[str, int] = {}
     for row in rows:
         if row["topic"] is not None and row.newest is not None and row.newest >= 0:
@@ -88,7 +94,7 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     buckets = sorted({bucket for row in rows for bucket in row.buckets})
     sums_of = {name: sum(row[name] for row in rows) for name in _SUMMED}
     newest_used = max(stamps, default=None)
-    return ActionCounts(verdicts, partitions, known, changes, latest, newest_of, newest_used, buckets, **sums_of)
+    return ActionCounts(verdicts, partitions, known, changes, kept, latest, newest_of, newest_used, buckets, **sums_of)
 
 
 def refused_delete(dataset: Dataset) -> Column:

@@ -156,6 +156,7 @@ class Upserted(Attempted, Outcome):
     freed: dict[str, list[Range]] = Field(
         default={}, description="Offsets that it covers and that an earlier batch did not: they leave the quarantine"
     )
+    delivered: dict[str, int] = Field(default={}, description="Rows of the ledger of messages that are new, by action")
     buckets: list[int] = Field(default=[], description="Buckets that hold keys of the actions")
     narrow: bool = Field(default=False, description="The table is large next to the batch (`onefold.spark.key_filter`)")
     duplicates: list[Duplicates] = []

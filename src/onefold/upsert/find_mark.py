@@ -24,7 +24,7 @@ from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.forgotten_keys import keys_to_forget, of_keys
 from onefold.upsert.forgotten_versions import merge_versions
 from onefold.upsert.landed_keys import KnownRecords, add_landed
-from onefold.upsert.state import read_state
+from onefold.upsert.state import read_messages, read_state
 
 _PARTITION = ("cluster", "topic", "incarnation", "partition")
 
@@ -51,6 +51,8 @@ def find_mark(
     keys = sorted(known.keys | asked)
     _add_published(session, lake, dataset, records, keys, known)
     known.add_rows(of_keys(state, keys), dataset)
+    if dataset.versions_by_delivery:
+        known.add_messages(of_keys(read_messages(session, dataset, base.snapshot), keys), dataset)
     coverage = records[0].coverage if records else Coverage()
     digests = {digest for landing in unpublished for digest in landing.digests.values()}
     mark = Mark(

@@ -15,19 +15,13 @@ from pyspark.sql import types as T
 
 from onefold.dataset import Dataset
 from onefold.decisions import HighestVersion
-from onefold.folding.positions import partition_of
+from onefold.folding.positions import place_of
 from onefold.tables import staging as C
 
 Versions = list[tuple[bytes, list[str], str | None]]
 """(key, the version's parts as texts, partition)"""
 HIGHEST = "array<struct<version:array<string>,place:string>>"
 """The type, in SQL, of the highest versions of a key."""
-
-
-def place_of(order: Column) -> Column:
-    """A record's partition, of any incarnation of its topic, as text."""
-    where = partition_of(order)
-    return F.concat_ws(" ", *(where[name].cast("string") for name in ("cluster", "topic", "partition")))
 
 
 def highest_of(rows: DataFrame, dataset: Dataset) -> Versions:

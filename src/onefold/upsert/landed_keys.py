@@ -14,6 +14,7 @@ from onefold.dataset import Dataset
 from onefold.dedup.identity import identify, readable_key
 from onefold.dedup.schemas import with_kept_schemas
 from onefold.errors import ExportColumnError, ObjectTooLargeError, UnreadableObjectError
+from onefold.folding.message_digest import message_digest
 from onefold.folding.strategy import folding_of
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
@@ -26,10 +27,10 @@ from onefold.records.read import read_records
 from onefold.spark.codegen import sized
 from onefold.spark.offset_ranges import ranges_by
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.upsert.commit_record import chain
 from onefold.upsert.documents import LandedKeys
 from onefold.upsert.forgotten_versions import Versions, highest_of
-from onefold.upsert.message_digest import message_digest
 from onefold.values.decode import FILTERED, REJECTED, decode
 from onefold.values.rejection import REJECTED_TYPE
 from onefold.vocabulary import LogStatus, Verdict
@@ -69,6 +70,13 @@ class KnownRecords:
         if dataset.version_of_delivery:
             digests = rows.select(message_digest(F.col(C.KEY), rows.columns).alias("digest")).distinct()
             self.identities |= {bytes(row.digest) for row in digests.where("digest IS NOT NULL").collect()}
+
+    def add_messages(self, messages: DataFrame, dataset: Dataset) -> None:
+        """The same of rows of the ledger of messages, which has the identities' digests."""
+        self.versions += highest_of(messages, dataset)
+        if dataset.version_of_delivery:
+            digests = messages.where(F.col(S.MESSAGE).isNotNull()).select(S.MESSAGE).distinct()
+            self.identities |= {bytes(row[0]) for row in digests.collect()}
 
 
 def add_landed(

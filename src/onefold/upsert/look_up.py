@@ -35,8 +35,21 @@ def look_up(
     folding = folding_of(dataset)
     known = folding.base_columns(state)
     if folding.MEETS_KEYS_ALONE:
-        if not ((keys is not None and not bounded) or known.select(C.KEY).take(1)):
-            known = F.broadcast(known)  # a scan without files tells no buckets: the join would shuffle the batch
-        elif keys is not None:
-            known = narrowed(known, keys, dataset, large=True)
+        known = _met(known, dataset, keys, bounded=bounded)
     return folding.judge(staged, known, Placing(partial(in_slots, dataset=dataset, slots=slots), (SLOT,), links))
+
+
+def meet_messages(
+    dataset: Dataset, staged: DataFrame, messages: DataFrame, *, keys: DataFrame | None = None, bounded: bool = False
+) -> DataFrame:
+    """Staged rows (with `_covered`), folded without the copies of messages that the base's ledger knows
+    (`Folding.meet_messages`). Nothing is shuffled. `keys` and `bounded` as for `look_up`."""
+    folding = folding_of(dataset)
+    return folding.meet_messages(staged, folding.known_messages(_met(messages, dataset, keys, bounded=bounded)))
+
+
+def _met(known: DataFrame, dataset: Dataset, keys: DataFrame | None, *, bounded: bool) -> DataFrame:
+    """Of rows of the base what a join with the batch reads."""
+    if not ((keys is not None and not bounded) or known.select(C.KEY).take(1)):
+        return F.broadcast(known)  # a scan without files tells no buckets: the join would shuffle the batch
+    return known if keys is None else narrowed(known, keys, dataset, large=True)

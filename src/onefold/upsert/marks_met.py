@@ -25,6 +25,7 @@ from onefold.dataset import Dataset
 from onefold.decisions import Mark
 from onefold.decisions.marks import identities_of
 from onefold.dedup.documents import Staged, TakenOut
+from onefold.folding.message_digest import message_digest
 from onefold.folding.strategy import folding_of
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
@@ -35,7 +36,6 @@ from onefold.spark.flat_structs import read_flat
 from onefold.spark.offset_ranges import ranges_by
 from onefold.tables import staging as C
 from onefold.upsert.forgotten_versions import HIGHEST, not_greater
-from onefold.upsert.message_digest import message_digest
 from onefold.vocabulary import Reason
 
 _KEY, _SUM, _KNOWN, _MARK, _HIGHEST, _LANDED, _MESSAGE = (

@@ -118,14 +118,37 @@ def _views(dataset: Dataset) -> dict[str, str]:
 
 
 def read_state(session: SparkSession, dataset: Dataset, snapshot: int, periods: list[str] | None = None) -> DataFrame:
-    """The rows of the state table that have a key, as of a snapshot; quarantined records are left out, unread.
+    """The rows of the state table that have a key, as of a snapshot; quarantined records are left out, unread, and the
+    ledger of messages.
 
     `periods`: only of keys that lie in them (`Staged.within`); no other file is opened.
     """
+    rows = _at(session, dataset, snapshot, periods)
+    return with_fields(with_structs(_rows(rows, dataset).drop(S.QUARANTINE)), dataset)
+
+
+def read_messages(
+    session: SparkSession, dataset: Dataset, snapshot: int, periods: list[str] | None = None
+) -> DataFrame:
+    """The ledger of messages as of a snapshot, where a delivery decides: `row_key`, `_version`, `_order`, the digest by
+    which contents compare, `_message`. `periods`: as for `read_state`."""
+    rows = with_structs(_at(session, dataset, snapshot, periods).where(F.col(S.STATE) == RowState.MESSAGE))
+    return rows.select(*C.row_key(dataset), C.VERSION, C.ORDER, C.compared(dataset), S.MESSAGE)
+
+
+def _at(session: SparkSession, dataset: Dataset, snapshot: int, periods: list[str] | None) -> DataFrame:
     rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
-    if periods is not None:
-        rows = rows.where(in_periods(dataset, periods))
-    return with_fields(with_structs(rows.where(F.col(C.KEY).isNotNull()).drop(S.QUARANTINE)), dataset)
+    return rows if periods is None else rows.where(in_periods(dataset, periods))
+
+
+_ROW_STATES = [str(kind) for kind in RowState if kind not in (RowState.MESSAGE, RowState.QUARANTINED)]
+
+
+def _rows(rows: DataFrame, dataset: Dataset) -> DataFrame:
+    """Rows with a key, but for those of the ledger of messages: these lie in files of their own, which are left unread.
+    (By a list of states: of `<>` no file's bounds tell.)"""
+    keyed = rows.where(F.col(C.KEY).isNotNull())
+    return keyed.where(F.col(S.STATE).isin(_ROW_STATES)) if dataset.versions_by_delivery else keyed
 
 
 def read_appended(session: SparkSession, dataset: Dataset, base: int, head: int) -> DataFrame:
@@ -135,7 +158,7 @@ def read_appended(session: SparkSession, dataset: Dataset, base: int, head: int)
     """
     between = {"start-snapshot-id": str(base), "end-snapshot-id": str(head)}
     rows = session.read.options(**between).table(state_table(dataset))
-    return with_fields(with_structs(rows.where(F.col(C.KEY).isNotNull()).drop(S.QUARANTINE)), dataset)
+    return with_fields(with_structs(_rows(rows, dataset).drop(S.QUARANTINE)), dataset)
 
 
 def with_fields(rows: DataFrame, dataset: Dataset) -> DataFrame:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -19,17 +19,31 @@ import pyarrow.compute as pc
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from onefold.dataset import Dataset
+from onefold.dataset.envelopes import MARKED, OP, Attribute, Envelope
 from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
 from onefold.formats.arrow_types import arrow_type
-from onefold.formats.text import BOM, MOST_BYTES, MOST_LEVELS, nests_too_deep, parse_exactly
+from onefold.formats.envelopes import (
+    AFTER,
+    KINDS,
+    PLACEHOLDER_BYTES,
+    PLAIN,
+    Form,
+    NoRowError,
+    Shape,
+    check_change,
+    is_unavailable,
+    shape_of,
+)
+from onefold.formats.text import BOM, MOST_BYTES, MOST_LEVELS, nests_too_deep, parse_exactly, shown
 from onefold.instants import FIRST, LAST
-from onefold.values.exact import ABSENT, DAYS, LARGEST, PER_SECOND, ProblemError, shown, typed
+from onefold.values.exact import ABSENT, DAYS, LARGEST, PER_SECOND, ProblemError, scalar_text, typed
 from onefold.vocabulary import Reason
 
-FIELDS, PROBLEMS, UNUSABLE, UNKNOWN = "fields", "problems", "unusable", "unknown"
+FIELDS, PROBLEMS, UNUSABLE, UNKNOWN, ATTRIBUTES = "fields", "problems", "unusable", "unknown", "attributes"
 """The parts of what is read of a value: its declared fields (`f0`, `f1`, … in their order); by name, what is wrong with
-fields; what is wrong with the value as a whole; and the names at its top that the file does not know."""
+fields; what is wrong with the value as a whole; the names at the top of its row that the file does not know; and, where
+an expression asks for it, what its envelope says as text (`a0`, `a1`, …)."""
 _PROBLEM = pa.struct([("reason", pa.string()), ("detail", pa.string())])
 _EXACT_DOUBLES = 2.0**53
 """Below it a double holds every whole number."""
@@ -57,6 +71,13 @@ class Fields:
     """What absent fields are, as JSON."""
     known: frozenset[str] | None
     """The names that a value may have at its top; None: any."""
+    envelope: Envelope = Envelope.NONE
+    attributes: tuple[Attribute, ...] = ()
+    """What is read of the envelope."""
+    of_delete: frozenset[str] = frozenset()
+    """The fields that a delete has in an envelope."""
+    deletes_by_envelope: bool = False
+    """Whether the envelope alone says what deletes."""
 
     @classmethod
     def of(cls, dataset: Dataset) -> Fields:
@@ -64,42 +85,72 @@ class Fields:
         keyed = dataset.keyed_fields
         kinds = {name: replace(kind, nullable=True) if name in keyed else kind for name, kind in dataset.fields.items()}
         known = frozenset(dataset.read_fields) if dataset.value.schema_changes == "quarantine" else None
-        return cls(kinds, dataset.read_places, dataset.defaults, known)
+        return cls(
+            kinds,
+            dataset.read_places,
+            dataset.defaults,
+            known,
+            dataset.value.envelope,
+            tuple(dataset.envelope_attributes),
+            dataset.fields_of_delete,
+            dataset.deletes_by_envelope,
+        )
 
     @property
     def ddl(self) -> str:
         """The type of what `reader` gives, in Spark SQL's spelling."""
         given = ",".join(f"f{number}:{kind.sql}" for number, kind in enumerate(self.kinds.values()))
         problem = "struct<reason:string,detail:string>"
+        said = ",".join(f"a{number}:string" for number in range(len(self.attributes)))
         return (
             f"struct<{FIELDS}:struct<{given}>,{PROBLEMS}:map<string,{problem}>,{UNUSABLE}:{problem},"
-            f"{UNKNOWN}:array<string>>"
+            f"{UNKNOWN}:array<string>{f',{ATTRIBUTES}:struct<{said}>' if said else ''}>"
         )
+
+    def places_in(self, shape: Shape, *, in_delete: bool = False) -> dict[str, list[Place]]:
+        """Where a value of a shape has each field."""
+        return {
+            name: [shape.place(place, in_delete=in_delete) for place in places] for name, places in self.places.items()
+        }
 
 
 def reader(fields: Fields) -> Callable[[list[Json]], pa.StructArray]:
-    """What reads a batch of values: a struct of `FIELDS`, `PROBLEMS`, `UNUSABLE` and `UNKNOWN` each; null of a null."""
-    fast, exact = _Fast(fields), _Exact(fields)
+    """What reads a batch of values: a struct of `FIELDS`, `PROBLEMS`, `UNUSABLE`, `UNKNOWN` and, where the envelope is
+    asked for something, `ATTRIBUTES` each; null of a null."""
+    exact, fast = _Exact(fields), dict[Shape, _Fast]()
     types = [arrow_type(kind) for kind in fields.kinds.values()]
+    size = len(types)
+    types += [pa.string()] * len(fields.attributes)
 
     def read(values: list[Json]) -> pa.StructArray:
-        columns, odd = fast.columns(values)
+        shape = exact.first_shape(values)
+        if shape not in fast:
+            fast[shape] = _Fast(fields, shape)
+        columns, odd = fast[shape].columns(values)
         given = [exact.read(values[number]) for number in odd]
         if odd:
-            slow = [pa.array([row.values[at] for row in given], kind) for at, kind in enumerate(types)]
+            slow = [pa.array([row.all[at] for row in given], kind) for at, kind in enumerate(types)]
             order = _places_of(len(values), odd)
             columns = [pa.concat_arrays([quick, more]).take(order) for quick, more in zip(columns, slow, strict=True)]
         parts = {
-            FIELDS: pa.StructArray.from_arrays(columns, fields=[pa.field(f"f{n}", t) for n, t in enumerate(types)]),
+            FIELDS: _struct("f", columns[:size], types[:size]),
             PROBLEMS: _sparse(len(values), odd, [row.problems for row in given], pa.map_(pa.string(), _PROBLEM)),
             UNUSABLE: _sparse(len(values), odd, [row.unusable for row in given], _PROBLEM),
             UNKNOWN: _sparse(len(values), odd, [row.unknown for row in given], pa.list_(pa.string())),
         }
-        nulls = pa.array([value is None for value in values], pa.bool_())
+        if fields.attributes:
+            parts[ATTRIBUTES] = _struct("a", columns[size:], types[size:])
+        null = {number for number, row in zip(odd, given, strict=True) if row.is_null}
+        nulls = pa.array([value is None or number in null for number, value in enumerate(values)], pa.bool_())
         named = [pa.field(name, part.type) for name, part in parts.items()]
         return pa.StructArray.from_arrays(list(parts.values()), fields=named, mask=nulls)
 
     return read
+
+
+def _struct(letter: str, columns: list[pa.Array], types: list[pa.DataType]) -> pa.StructArray:
+    named = [pa.field(f"{letter}{number}", kind) for number, kind in enumerate(types)]
+    return pa.StructArray.from_arrays(columns, fields=named)
 
 
 def _sparse(size: int, odd: list[int], given: list[Any], kind: pa.DataType) -> pa.Array:
@@ -120,41 +171,88 @@ def _places_of(size: int, odd: list[int]) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    values: list[Any]
+    all: list[Any]
+    """The fields, then the attributes."""
     problems: dict[str, dict[str, str]] | None = None
     unusable: dict[str, str] | None = None
     unknown: list[str] | None = None
+    is_null: bool = False
+
+
+_UNAVAILABLE = (
+    ": the connector did not have the value, which the change left as it was; set REPLICA IDENTITY FULL on the table"
+)
+_FIRST = 20
+"""Values of a batch of which the first that can be read says which shape goes the fast way."""
 
 
 class _Exact:
     def __init__(self, fields: Fields) -> None:
         self._fields = fields
-        self._none = [None] * len(fields.kinds)
+        self._no_fields, self._no_attributes = [None] * len(fields.kinds), [None] * len(fields.attributes)
         self._defaults = {name: parse_exactly(text) for name, text in fields.defaults.items()}
+        self._places: dict[tuple[Shape, bool], dict[str, list[Place]]] = {}
+
+    def first_shape(self, values: list[Json]) -> Shape:
+        """The shape of the first value that is a row."""
+        if self._fields.envelope is Envelope.NONE:
+            return PLAIN
+        for value in [value for value in values if isinstance(value, bytes)][:_FIRST]:
+            try:
+                shape = shape_of(_object_of(value), self._fields.envelope)
+            except (ProblemError, NoRowError):
+                continue
+            if shape and shape.form is not Form.NO_CHANGE:
+                return shape
+        return PLAIN
 
     def read(self, value: Json) -> _Row:
         """The fields of a value, and what is wrong."""
+        attributes: list[Any] = self._no_attributes
         try:
             found = _object_of(value)
-        except ProblemError as problem:
-            return _Row(self._none, unusable=_said(problem))
-        known = self._fields.known
-        unknown = None if known is None else [shown(name) for name in found if name not in known]
+            shape = shape_of(found, self._fields.envelope)
+            if shape is None:
+                return _Row(self._no_fields + self._no_attributes, is_null=True)
+            attributes = [self._text(found, shape, attribute) for attribute in self._fields.attributes]
+            inner = _below(found, shape.around)
+            deletes = check_change(inner, shape, by_mark=self._fields.deletes_by_envelope)
+        except (ProblemError, NoRowError) as problem:
+            return _Row(self._no_fields + attributes, unusable=_said(problem))
+        if (places := self._places.get((shape, deletes))) is None:
+            places = self._places[shape, deletes] = self._fields.places_in(shape, in_delete=deletes)
         values, problems = [], {}
         for name, kind in self._fields.kinds.items():
             try:
-                values.append(typed(self._at_its_place(found, name), kind))
+                values.append(typed(self._at_its_place(found, name, places[name], in_delete=deletes), kind))
             except ProblemError as problem:
                 values.append(None)
                 problems[name] = _said(problem.within(name))
-        return _Row(values, problems or None, unknown=unknown)
+        return _Row(values + attributes, problems or None, unknown=[] if deletes else self._unknown(inner, shape))
 
-    def _at_its_place(self, found: Any, name: str) -> Any:
-        given = (_below(found, place) for place in self._fields.places[name])
-        return next((value for value in given if value is not ABSENT), self._defaults.get(name, ABSENT))
+    def _at_its_place(self, found: Any, name: str, places: Sequence[Place], *, in_delete: bool) -> Any:
+        if in_delete and name not in self._fields.of_delete:  # what else it has is made up
+            return ABSENT
+        given = (_below(found, place) for place in places)
+        value = next((value for value in given if value is not ABSENT), self._defaults.get(name, ABSENT))
+        if self._fields.envelope is Envelope.DEBEZIUM and is_unavailable(value):
+            raise ProblemError(Reason.UNAVAILABLE_VALUE, _UNAVAILABLE)
+        return value
+
+    def _unknown(self, inner: Any, shape: Shape) -> list[str] | None:
+        known = self._fields.known
+        if known is None:
+            return None
+        row = inner[AFTER] if shape.form is Form.CHANGE else inner
+        own = shape.form is Form.FLAT
+        return [shown(name) for name in row or () if name not in known and not (own and name.startswith("__"))]
+
+    def _text(self, found: Any, shape: Shape, attribute: Attribute) -> str | None:
+        given = (_below(found, place) for place in shape.attribute_places(attribute))
+        return scalar_text(next((value for value in given if value is not ABSENT), None))
 
 
-def _said(problem: ProblemError) -> dict[str, str]:
+def _said(problem: ProblemError | NoRowError) -> dict[str, str]:
     return {"reason": problem.reason.value, "detail": problem.detail}
 
 
@@ -203,16 +301,20 @@ def _object_of(value: Json) -> dict[str, Any]:
 
 class _Fast:
     """Decodes what needs no judgement; nothing at all where two fields are read from one place, or from a place in
-    another's, or where msgspec cannot look for a name."""
+    another's, or where msgspec cannot look for a name. Of an envelope it decodes the rows of one shape."""
 
-    def __init__(self, fields: Fields) -> None:
-        self._kinds = list(fields.kinds.values())
+    def __init__(self, fields: Fields, shape: Shape) -> None:
+        self._types = [arrow_type(kind) for kind in fields.kinds.values()] + [pa.string()] * len(fields.attributes)
         self._fields = fields
-        tree = _Tree.of(fields)
+        tree = _Tree.of(fields, shape)
         self._decode = msgspec.json.Decoder(tree.struct(fields.known is not None)).decode if tree else None
+        self._has_placeholders = fields.envelope is Envelope.DEBEZIUM
         if tree:
-            self._readers = [_getter(tree, fields, name) for name in fields.kinds]
-            self._columns = [_column_of(kind) for kind in self._kinds]
+            places = fields.places_in(shape)
+            self._readers = [_getter(tree, fields, name, places[name]) for name in fields.kinds]
+            self._readers += [_text_getter(tree, shape.attribute_places(name)) for name in fields.attributes]
+            self._columns = [_column_of(kind) for kind in fields.kinds.values()]
+            self._columns += [_texts] * len(fields.attributes)
 
     def columns(self, values: list[Json]) -> tuple[list[pa.Array], list[int]]:
         """A column a field, and the places of the records that have to go the exact way, in order. What the columns
@@ -220,13 +322,13 @@ class _Fast:
         odd = {number for number, value in enumerate(values) if isinstance(value, tuple)}
         if self._decode is None:
             odd |= {number for number, value in enumerate(values) if value is not None}
-            return [pa.nulls(len(values), arrow_type(kind)) for kind in self._kinds], sorted(odd)
+            return [pa.nulls(len(values), kind) for kind in self._types], sorted(odd)
         records: list[Any] = [None] * len(values)
         decode, is_text = self._decode, _are_text(values)
         for number, value in enumerate(values):
             if value.__class__ is bytes:
                 try:
-                    if (is_text or _is_text(value)) and _is_small(value):
+                    if (is_text or _is_text(value)) and _is_small(value) and not self._may_lack_a_value(value):
                         records[number] = decode(value)
                         continue
                 except (msgspec.MsgspecError, RecursionError):
@@ -244,6 +346,10 @@ class _Fast:
             columns.append(made)
             odd.update(refused)
         return columns, sorted(odd)
+
+    def _may_lack_a_value(self, value: bytes) -> bool:
+        """Whether it holds the placeholder of a value that the connector did not have."""
+        return self._has_placeholders and any(placeholder in value for placeholder in PLACEHOLDER_BYTES)
 
 
 def _are_text(values: list[Json]) -> bool:
@@ -270,43 +376,82 @@ def _is_text(value: bytes) -> bool:
 
 
 class _Tree:
-    """Names within values, and the fields that are read at each: `fields` has a leaf's type."""
+    """Names within values, and what is read at each: `inner` has the type by which msgspec decodes a leaf. `required`
+    names are there in what goes the fast way, and lead on; `only_known`: there are no others."""
 
     def __init__(self) -> None:
-        self.inner: dict[str, _Tree | FieldType] = {}
+        self.inner: dict[str, Any] = {}
         self.required: set[str] = set()
+        self.only_known = False
 
     @classmethod
-    def of(cls, fields: Fields) -> _Tree | None:
+    def of(cls, fields: Fields, shape: Shape) -> _Tree | None:
         """None: two fields are read from one place, or one from within another's, or a name cannot be looked for."""
         if any(_NOT_IN_NAMES.search(step) for places in fields.places.values() for place in places for step in place):
             return None
-        tree = cls()
+        if fields.known is not None and fields.envelope is not Envelope.NONE:
+            return None
+        tree, all_places = cls(), fields.places_in(shape)
         for name, kind in fields.kinds.items():
-            places = fields.places[name]
+            places = all_places[name]
             for place in places:
-                at: _Tree | FieldType = tree
-                for step in place[:-1]:
-                    assert isinstance(at, _Tree)
-                    at = at.inner.setdefault(step, cls())
-                    if not isinstance(at, _Tree):
-                        return None
-                assert isinstance(at, _Tree)
-                if place[-1] in at.inner:
+                at = tree._node(place[:-1])
+                if at is None or place[-1] in at.inner:
                     return None
-                at.inner[place[-1]] = kind
+                at.inner[place[-1]] = _decoded_as(kind)
                 if len(places) == 1 and len(place) == 1 and not kind.nullable and name not in fields.defaults:
                     at.required.add(place[-1])
-        return tree
+        for place in (place for name in fields.attributes for place in shape.attribute_places(name)):
+            at = tree._node(place[:-1])
+            if at is None or place[-1] in at.inner:
+                return None
+            at.inner[place[-1]] = _SCALAR
+        return tree if tree._guarded(fields.envelope, shape) else None
+
+    def _node(self, place: Place) -> _Tree | None:
+        """What lies below some names; None: one of them is a leaf."""
+        at = self
+        for step in place:
+            at = at.inner.setdefault(step, _Tree())
+            if not isinstance(at, _Tree):
+                return None
+        return at
+
+    def _guarded(self, envelope: Envelope, shape: Shape) -> bool:
+        """Let only values of the shape through, of changes only those with a row; whether that is possible."""
+        if envelope is Envelope.NONE:
+            return True
+        if shape.around:
+            self.only_known = True
+            self.inner["schema"] = Raw
+            self.required |= {*shape.around}
+        elif envelope is Envelope.CONNECT and self.inner.setdefault("payload", UnsetType) is not UnsetType:
+            return False
+        top = self._node(shape.around)
+        if top is None or shape.form is Form.NO_CHANGE or (envelope is Envelope.DEBEZIUM and shape.form is Form.PLAIN):
+            return False
+        if shape.form is Form.CHANGE:
+            top.inner[OP[0]] = Literal[KINDS]
+            top.required |= {OP[0], AFTER}
+            return top._node((AFTER,)) is not None
+        if shape.form is Form.FLAT:
+            top.inner[f"__{MARKED[0]}"] = Literal["false"]
+            top.required.add(f"__{MARKED[0]}")
+            top.inner["__op"] = Literal[KINDS] | None
+            return top.inner.setdefault("op", UnsetType) is UnsetType
+        return True
 
     def struct(self, only_known: bool = False) -> type[msgspec.Struct]:
         """The type by which msgspec decodes an object."""
         members: list[Any] = []
         for number, (name, of) in enumerate(self.inner.items()):
-            kind = (of.struct() | None) if isinstance(of, _Tree) else _decoded_as(of)
-            given = (f"m{number}", kind) if name in self.required else (f"m{number}", kind | UnsetType, UNSET)
-            members.append(given)
+            kind = of
+            if isinstance(of, _Tree):
+                kind = of.struct() if name in self.required else of.struct() | None
+            is_required = name in self.required
+            members.append((f"m{number}", kind) if is_required else (f"m{number}", kind | UnsetType, UNSET))
         rename = {f"m{number}": name for number, name in enumerate(self.inner)}
+        only_known = only_known or self.only_known
         return msgspec.defstruct("Value", members, rename=rename, kw_only=True, forbid_unknown_fields=only_known)
 
     def attributes(self, place: Place) -> list[str]:
@@ -320,9 +465,20 @@ class _Tree:
         return found
 
 
-def _getter(tree: _Tree, fields: Fields, name: str) -> Callable[[Any], Any]:
+def _text_getter(tree: _Tree, places: Sequence[Place]) -> Callable[[Any], str | None]:
+    """What finds a part of an envelope in a decoded value."""
+    paths = [tree.attributes(place) for place in places]
+
+    def text(record: Any) -> str | None:
+        value = next((given for path in paths if (given := _follow(record, path)) is not UNSET), None)
+        return ("false", "true")[value] if isinstance(value, bool) else None if value is None else str(value)
+
+    return text
+
+
+def _getter(tree: _Tree, fields: Fields, name: str, places: Sequence[Place]) -> Callable[[Any], Any]:
     """What finds a field in a decoded value: `UNSET` where it is absent and must not be."""
-    kind, places = fields.kinds[name], fields.places[name]
+    kind = fields.kinds[name]
     paths = [tree.attributes(place) for place in places]
     if name in fields.defaults:
         return lambda record: next((given for path in paths if (given := _follow(record, path)) is not UNSET), UNSET)
@@ -379,6 +535,9 @@ _DECODED: dict[str, Any] = {
     "timestamp": str,
     "binary": str,
 }
+
+_SCALAR = str | Annotated[int, Meta(ge=-LARGEST["long"] - 1, le=LARGEST["long"])] | bool | None
+"""What of an envelope is text without judgement."""
 
 Column = Callable[[list[Any]], tuple[pa.Array, Iterable[int]]]
 """Decoded values to a column, and the places of those that have to go the exact way."""
@@ -460,6 +619,10 @@ def _since_1970(values: list[Any], kind: FieldType) -> tuple[pa.Array, Iterable[
         micros = pc.multiply(pc.if_else(fits, counts, None), max(1, 1_000_000 // PER_SECOND.get(kind.unit, 1_000_000)))
     found = pc.if_else(fits, micros, None)
     return (found.cast(pa.int32()) if kind.name == "date" else found).cast(arrow_type(kind)), _where(pc.invert(fits))
+
+
+def _texts(values: list[Any]) -> tuple[pa.Array, Iterable[int]]:
+    return pa.array(values, pa.string()), ()
 
 
 def _one_by_one(values: list[Any], kind: FieldType) -> tuple[pa.Array, Iterable[int]]:

@@ -11,15 +11,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.expressions import Expression, Junction, Literal, Negation, Path, parse, paths
+from onefold.dataset.expressions import OF_ENVELOPE, Expression, Junction, Literal, Negation, Path, parse, paths
 from onefold.dataset.types import FieldType
 from onefold.records import envelope as E
 from onefold.values.expressions import compile_expression, unreadable_header
-from onefold.values.format import LEFT_UNREAD, SCHEMA_NAME, ReadsValues, key_reader, value_reader
+from onefold.values.format import ENVELOPE, LEFT_UNREAD, SCHEMA_NAME, ReadsValues, key_reader, value_reader
 from onefold.values.registered import name_of_schema
 from onefold.values.rejection import REJECTED_TYPE, Compiled, failed_in, rejected
 from onefold.values.text import of_text
-from onefold.vocabulary import Reason
+from onefold.vocabulary import NO_ROWS, Reason
 
 REJECTED = "_rejected"
 """struct<reason: string, detail: string>, or null."""
@@ -47,7 +47,10 @@ def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ())
     if uses_schema_name(dataset):
         records = records.withColumn(SCHEMA_NAME, name_of_schema(dataset))
         records = records.withColumn(LEFT_UNREAD, left_unread(dataset))
-    opened = value.opened(records).withColumn(TOMBSTONE, is_tombstone())
+    opened = value.opened(records)
+    opened = opened.withColumn(TOMBSTONE, is_tombstone() | _is_null_within(dataset, value))
+    if dataset.envelope_attributes:
+        opened = opened.withColumn(ENVELOPE, value.attributes())
     if uses_key(dataset):
         opened = key_reader(dataset).opened(opened)
     fields = {name: value.field(name) for name in dataset.fields}
@@ -108,6 +111,11 @@ def is_tombstone() -> Column:
     return F.col(E.VALUE_BYTES).isNull() & F.col(E.UNREADABLE).isNull()
 
 
+def _is_null_within(dataset: Dataset, reader: ReadsValues) -> Column:
+    read = ~F.col(LEFT_UNREAD) if uses_schema_name(dataset) else F.lit(True)
+    return read & reader.is_null_within()
+
+
 def deletes_of(dataset: Dataset) -> Compiled:
     """Whether a record deletes its key."""
     when, never = dataset.apply.delete_when, F.lit(False)
@@ -141,9 +149,10 @@ def _filtered_by(dataset: Dataset) -> Compiled:
     unwanted = ~F.coalesce(wanted.value, never)
     # A delete need not have what the filter asks for: it leaves only where the filter says no.
     unwanted = F.when(deletes_of(dataset).value, ~F.coalesce(wanted.value, F.lit(True))).otherwise(unwanted)
-    if all(path.root not in ("value", "schema") for path in paths(parse(text))):
+    in_value = ("value", "schema", *OF_ENVELOPE)
+    if all(path.root not in in_value for path in paths(parse(text))):
         return Compiled(unwanted, wanted.failed)
-    of_tombstone = compile_expression(_unasked(parse(text), ("value", "schema")))
+    of_tombstone = compile_expression(_unasked(parse(text), in_value))
     unwanted = F.when(null, ~F.coalesce(of_tombstone.value, F.lit(True))).otherwise(unwanted)
     if uses_schema_name(dataset):
         unread = F.col(LEFT_UNREAD)
@@ -172,7 +181,7 @@ def _unasked(condition: Expression, roots: Collection[str]) -> Expression:
 def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str]) -> Column:
     """The first reason that applies; the filter's own fields are judged before it, all others only after it. Of a
     delete no field but the filter's is judged, and none need be there."""
-    filter_fields = {path.name for path in _filter_paths(dataset) if path.root != "schema"}
+    filter_fields = {path.name for path in _filter_paths(dataset) if path.root == "value"}
 
     def problem_of_filter(name: str) -> Column:
         found = reader.problem(name)
@@ -183,7 +192,8 @@ def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str])
     if dataset.value.schema_changes == "quarantine":
         others.append(_unknown(reader.unknown_names()))
     none = F.lit(None).cast(REJECTED_TYPE)
-    deleting = F.lit(dataset.apply.delete_when == "tombstone")
+    deleting_by_null = dataset.apply.delete_when == "tombstone"
+    deleting = F.lit(deleting_by_null)
     null, named = _is_any_null(dataset), f"the value is {reader.null}"
     no_tombstone = F.when(deleting, f"{named}, which is no tombstone").otherwise(named)
     filtered = failed_in(filtered_of(dataset), "source.filter", dataset.source.filter)
@@ -191,13 +201,17 @@ def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str])
     wanted = F.coalesce(deletes, *_mismatch(dataset), F.when(~F.col(DELETED), F.coalesce(none, *others)))
     of_fields = F.coalesce(none, *asked, F.when(~F.col(FILTERED), wanted))
     other = _unreadable_else(dataset)
-    of_value = F.when(reader.is_usable(), of_fields).otherwise(reader.unusable())
+    of_value = F.when(reader.is_usable(), of_fields).otherwise(_unless_left_out(dataset, reader.unusable()))
     unread = F.col(LEFT_UNREAD) if uses_schema_name(dataset) else F.lit(False)
+    if dataset.value.envelope.has_attributes and not deleting_by_null:
+        no_null = rejected(Reason.TOMBSTONE, "a null value, which the connector sends after a delete")
+    else:
+        no_null = rejected(Reason.NULL_VALUE, "the value is null")
     return (
         F.when(F.col(E.FATE) != E.COVERED, none)
         .when(F.col(E.UNREADABLE).isNotNull(), rejected(Reason.UNDECODABLE, F.col(E.UNREADABLE)))
         # It may be a delete: that its key cannot be read, too, is no reason to count it elsewhere.
-        .when(F.col(TOMBSTONE) & ~deleting & ~F.col(FILTERED), rejected(Reason.NULL_VALUE, "the value is null"))
+        .when(F.col(TOMBSTONE) & ~deleting & ~F.col(FILTERED), no_null)
         .when(other.isNotNull(), other)
         .when(unread, none)
         .when(filtered.isNotNull(), filtered)
@@ -205,6 +219,17 @@ def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str])
         .when(null, rejected(Reason.NULL_VALUE, no_tombstone))
         .otherwise(of_value)
     )
+
+
+def _unless_left_out(dataset: Dataset, unusable: Column) -> Column:
+    """Why a value is no row; null where it is a record of the connector's own of which the filter says, whatever is in
+    a row, that it does not belong to the dataset: a truncate of another table."""
+    text = dataset.source.filter
+    if text is None or not dataset.value.envelope.has_attributes:
+        return unusable
+    wanted = compile_expression(_without_content(parse(text)))
+    left_out = unusable["reason"].isin(*NO_ROWS) & ~wanted.value & ~wanted.failed
+    return F.when(~F.coalesce(left_out, F.lit(False)), unusable)
 
 
 def _unreadable_else(dataset: Dataset) -> Column:

@@ -14,7 +14,7 @@ from decimal import MAX_PREC, Context, Decimal
 from typing import Any
 
 from onefold.dataset.types import FieldType
-from onefold.formats.text import Number, json_text
+from onefold.formats.text import MOST_SHOWN, SURROGATE, Number, json_text, shown
 from onefold.instants import EPOCH, FIRST, LAST
 from onefold.vocabulary import Reason
 
@@ -24,8 +24,7 @@ DAYS = (-719_162, 2_932_896)
 """0001-01-01 and 9999-12-31, in days since 1970."""
 PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 LARGEST = {"int": 2**31 - 1, "long": 2**63 - 1}
-_SHOWN = 80
-"""Characters of a value that a problem shows."""
+_MOST_DIGITS = 38
 _ALL_DIGITS = Context(prec=MAX_PREC)
 _NUMBER = re.compile(r"-?\d++(?:\.\d++)?+(?:[eE][+-]?\d{1,3})?", re.ASCII)
 """A number that is read digit by digit. JSON's own may have longer exponents; a text may begin with zeros."""
@@ -36,7 +35,6 @@ _TIMESTAMP = re.compile(
     re.ASCII,
 )
 _FINER = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d{6}(\d{1,3})(?:Z|[+-]\d\d:?\d\d)?", re.ASCII)
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _FURTHEST = timedelta(hours=18)
 """The largest offset from UTC that a time may have."""
 _ESCAPES = str.maketrans(
@@ -81,9 +79,18 @@ def typed(value: Any, kind: FieldType) -> Any:
     return found
 
 
-def shown(text: str) -> str:
-    """The beginning of a text, with half of a surrogate pair as JSON escapes it, which no UTF-8 text holds."""
-    return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text[:_SHOWN])
+def scalar_text(value: Any) -> str | None:
+    """The text of a string, a boolean, or a number without an exponent; null elsewhere."""
+    match value:
+        case Number():
+            has_exponent = "e" in value or "E" in value
+            return None if has_exponent or sum(map(str.isdigit, plain(value))) > _MOST_DIGITS else plain(value)
+        case bool():
+            return "true" if value else "false"
+        case str() if not SURROGATE.search(value):
+            return value
+        case _:
+            return None
 
 
 # Scalars: the value as the type, or None.
@@ -91,7 +98,7 @@ def shown(text: str) -> str:
 
 def _string(value: Any, kind: FieldType) -> str | None:
     del kind
-    return value if _is_text(value) and not _SURROGATE.search(value) else None
+    return value if _is_text(value) and not SURROGATE.search(value) else None
 
 
 def _boolean(value: Any, kind: FieldType) -> bool | None:
@@ -215,9 +222,9 @@ def _map(value: Any, kind: FieldType) -> list[tuple[str, Any]]:
         raise _unfit(value, kind)
     pairs = []
     for name in sorted(value, key=_utf16):
-        if _SURROGATE.search(name):
+        if SURROGATE.search(name):
             raise _half_pair(name)
-        pairs.append((name, _part(value[name], kind.item, f'["{name[:_SHOWN]}"]')))
+        pairs.append((name, _part(value[name], kind.item, f'["{name[:MOST_SHOWN]}"]')))
     return pairs
 
 
@@ -247,7 +254,7 @@ def _utf16(text: str) -> bytes:
 
 def _canonical_text(value: Any) -> str:
     text = canonical(value)
-    if _SURROGATE.search(text):
+    if SURROGATE.search(text):
         raise _half_pair(text)
     return text
 
@@ -285,7 +292,7 @@ def plain(number: str) -> str:
 
 
 def _unfit(value: Any, kind: FieldType) -> ProblemError:
-    if _is_text(value) and _SURROGATE.search(value):
+    if _is_text(value) and SURROGATE.search(value):
         return _half_pair(value)
     text = value if isinstance(value, str) else json_text(value)
     found = f": wanted {kind}, found {_name_of(value)} {shown(text)}"

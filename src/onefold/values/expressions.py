@@ -11,6 +11,7 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from onefold.dataset.envelopes import DELETED, MARKED, OP, PLACES, POSITION_PARTS, Attribute
 from onefold.dataset.expressions import (
     PERIODS,
     Call,
@@ -28,7 +29,7 @@ from onefold.dataset.types import number_type
 from onefold.instants import FIRST, LAST
 from onefold.records import envelope as E
 from onefold.values import text as T
-from onefold.values.format import KEY_TEXT, SCHEMA_NAME
+from onefold.values.format import ENVELOPE, KEY_TEXT, SCHEMA_NAME
 from onefold.values.key_parts import part_of_key, scalar_text
 from onefold.values.rejection import Compiled, not_utf8
 
@@ -86,11 +87,34 @@ def _path(root: str, name: str, inner: tuple[str, ...]) -> Column:
         return _text(_header(name))
     if root == "schema":
         return F.col(SCHEMA_NAME)
+    if root == "envelope":
+        return _is_marked_deleted() if Path(root, name, inner) == DELETED else _attribute((name, *inner))
+    if root == "debezium":
+        return _position()
     if root == "key":
         return scalar_text(*part_of_key(name, *inner)) if name else F.col(KEY_TEXT)
     if root == "timestamp":
         return F.timestamp_millis(F.when(F.col(E.TIMESTAMP).between(FIRST, LAST), F.col(E.TIMESTAMP)))
     return F.col(f"_{root}")
+
+
+def _attribute(attribute: Attribute) -> Column:
+    return F.col(ENVELOPE).getField(".".join(attribute))
+
+
+def _is_marked_deleted() -> Column:
+    """Null where there is no envelope: of a null value."""
+    marked = (_attribute(OP) == "d") | (F.lower(_attribute(MARKED)) == "true")
+    known = _attribute(OP).isNotNull() | _attribute(MARKED).isNotNull()
+    return F.when(known, F.coalesce(marked, _attribute(OP) == "d", F.lower(_attribute(MARKED)) == "true"))
+
+
+def _position() -> Column:
+    """`name=… op=u … lsn=…`: null where the envelope has no position."""
+    parts = {".".join(part).removeprefix("source."): _attribute(part) for part in POSITION_PARTS}
+    texts = [F.concat(F.lit(f"{name}="), value) for name, value in parts.items()]
+    known = reduce(Column.__or__, (_attribute(part).isNotNull() for part in PLACES))
+    return F.when(known, F.concat_ws(" ", *texts))
 
 
 def _header(name: str) -> Column:

@@ -19,6 +19,8 @@ SCHEMA_NAME = "_schema_name"
 unknown."""
 LEFT_UNREAD = "_left_unread"
 """Where the filter asks for `schema.name`: whether that, headers and the log alone say that the record is filtered."""
+ENVELOPE = "_envelope"
+"""Where an expression asks for `envelope.NAME`: a struct of texts by name, `source.table`; null where one is absent."""
 KEY_VARIANT, KEY_TEXT = "_key_variant", "_key_text"
 """What `ReadsKeys.opened` adds: the key as VARIANT, where it has parts, and the key as text."""
 
@@ -40,6 +42,12 @@ class ReadsValues(Protocol):
 
     def field(self, name: str) -> Column:
         """A field as its declared type, exactly; null where the record has none, or none of that type."""
+
+    def attributes(self) -> Column:
+        """`ENVELOPE`, where the dataset asks for it."""
+
+    def is_null_within(self) -> Column:
+        """Whether the value is an envelope around null."""
 
     def problem(self, name: str) -> Column:
         """Why a field cannot be used, a `REJECTED_TYPE` struct; null where it can. One that the key has, too, may be

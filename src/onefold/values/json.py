@@ -6,13 +6,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.dataset.envelopes import Envelope
 from onefold.dataset.expressions import Path
 from onefold.records import envelope as E
 from onefold.spark.strict_json import HALF, key_as_parsed, one_value, without_mark
 from onefold.values.arrow_functions import fields_of
-from onefold.values.columns import FIELDS, PROBLEMS, UNKNOWN, UNUSABLE, Fields
+from onefold.values.columns import ATTRIBUTES, FIELDS, PROBLEMS, UNKNOWN, UNUSABLE, Fields
 from onefold.values.format import KEY_TEXT, KEY_VARIANT, LEFT_UNREAD
-from onefold.values.key_parts import part_of_key, scalar_text
+from onefold.values.key_parts import part_of_key, scalar_text, unwrapped_key
 from onefold.values.rejection import not_utf8
 from onefold.vocabulary import Reason
 
@@ -48,6 +49,12 @@ class ValueReader:
         """A field's value where the JSON value is one of its type, exactly."""
         return F.col(_READ)[FIELDS][f"f{self._numbers[name]}"]
 
+    def attributes(self) -> Column:
+        """What the envelope says."""
+        names = self.dataset.envelope_attributes
+        said = F.col(_READ)[ATTRIBUTES]
+        return F.struct(*(said[f"a{number}"].alias(".".join(name)) for number, name in enumerate(names)))
+
     def problem(self, name: str) -> Column:
         """Why a field cannot be used."""
         return F.col(_READ)[PROBLEMS][name]
@@ -59,6 +66,12 @@ class ValueReader:
     def unusable(self) -> Column:
         """Why the value is not exactly one JSON object."""
         return F.col(_READ)[UNUSABLE]
+
+    def is_null_within(self) -> Column:
+        """Whether it is `{"schema": …, "payload": null}`."""
+        if self.dataset.value.envelope is Envelope.NONE:
+            return F.lit(False)
+        return F.col(E.VALUE_BYTES).isNotNull() & F.col(_READ).isNull()
 
     def unknown_names(self) -> Column:
         """The object's names that the file does not know."""
@@ -72,10 +85,11 @@ class ValueReader:
 
 
 class KeyReader:
-    """`onefold.values.format.ReadsKeys` for JSON: any one value, of which expressions ask for scalar parts."""
+    """`onefold.values.format.ReadsKeys` for JSON: any one value, of which expressions ask for scalar parts. Next to
+    values in an envelope, keys may be in `{schema, payload}`."""
 
     def __init__(self, dataset: Dataset) -> None:
-        del dataset
+        self._wrapped = dataset.value.envelope is not Envelope.NONE
 
     @property
     def json(self) -> Column:
@@ -86,6 +100,8 @@ class KeyReader:
         """With the key as VARIANT, and the text of a string or number."""
         key = self.json.cast("string")
         parsed = one_value(records, F.when(F.is_valid_utf8(key), key_as_parsed(key)), KEY_VARIANT)
+        if self._wrapped:
+            parsed = parsed.withColumn(KEY_VARIANT, unwrapped_key())
         return parsed.withColumn(KEY_TEXT, scalar_text(*part_of_key()))
 
     def unreadable(self, path: Path) -> Column:

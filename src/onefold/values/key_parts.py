@@ -15,6 +15,19 @@ def part_of_key(*names: str) -> tuple[Column, Column]:
     return F.schema_of_variant(part), F.try_variant_get(KEY_VARIANT, path_to(names), "string")
 
 
+def unwrapped_key() -> Column:
+    """The key within `{schema, payload}`, else the key."""
+    key = F.col(KEY_VARIANT)
+    names = F.map_keys(F.try_variant_get(key, "$", "map<string,variant>"))
+    is_wrapper = F.array_contains(names, "payload") & (
+        F.size(F.array_except(names, F.array(*map(F.lit, _WRAPPER)))) == 0
+    )
+    return F.when(is_wrapper, F.try_variant_get(key, "$.payload", "variant")).otherwise(key)
+
+
+_WRAPPER = ("schema", "payload")
+
+
 def scalar_text(kind: Column, text: Column) -> Column:
     """The text of a JSON string or of a number without an exponent; null elsewhere."""
     scalar = kind.isin("STRING", "BIGINT") | kind.startswith("DECIMAL")

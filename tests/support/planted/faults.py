@@ -19,7 +19,7 @@ Replace = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A function, what stands in its place, and the test that must fail then."""
+    """A function, its replacement, and the test that must then fail."""
 
     breaks: str
     function: str
@@ -43,7 +43,7 @@ CLI = "tests/unit/test_cli.py::test_an_error_of_an_operation_is_one_sentence_and
 
 
 def _is_killed_run() -> bool:
-    """Whether this process is one that a fault point kills, and not the run behind it."""
+    """Whether a fault point kills this process; it does not kill the run after it."""
     return bool(os.environ.get("ONEFOLD_FAULT"))
 
 
@@ -108,8 +108,10 @@ def _drop_verdicts_of_duplicates(original: Any) -> Any:
 def _pass_uniqueness(original: Any) -> Any:
     def judge_branch(*args: Any) -> Any:
         result = original(*args)
-        checks = [one.model_copy(update={"status": "passed"}) if one.law == "L3" else one for one in result.checks]
-        return result.model_copy(update={"checks": checks, "green": not any(one.red for one in checks)})
+        checks = [
+            check.model_copy(update={"status": "passed"}) if check.law == "L3" else check for check in result.checks
+        ]
+        return result.model_copy(update={"checks": checks, "green": not any(check.red for check in checks)})
 
     return judge_branch
 
@@ -324,18 +326,30 @@ def _keep_every_place(original: Any) -> Any:
 
 
 def _take_copies_for_versions(original: Any) -> Any:
-    def with_late_copies(*args: Any) -> Any:
+    def with_copies(*args: Any) -> Any:
         from pyspark.sql import functions as F
 
         marked = original(*args)
-        return marked.withColumn("_late", F.lit(False)) if "_late" in marked.columns else marked
+        return marked.withColumn("_copy", F.lit(False)) if "_copy" in marked.columns else marked
 
-    return with_late_copies
+    return with_copies
 
 
-def _compare_no_copy_with_rows(original: Any) -> Any:
-    del original
-    return lambda *args: False
+def _know_no_message(original: Any) -> Any:
+    def with_messages(staged: Any, known: Any, dataset: Any) -> Any:
+        return original(staged, known.limit(0), dataset)
+
+    return with_messages
+
+
+def _lower_nothing(original: Any) -> Any:
+    def with_lowered(*args: Any, **more: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        found = original(*args, **more)
+        return found.withColumn("_lowered", F.when(F.lit(False), F.col("_lowered")))
+
+    return with_lowered
 
 
 def _let_the_key_win(original: Any) -> Any:
@@ -452,7 +466,7 @@ def _displace_on_main(original: Any) -> Any:
 
 def _go_on_with_a_left_branch(original: Any) -> Any:
     def cut_branch(self: Any, name: str, base: int) -> None:
-        left = next((one for one in self.branches() if one.startswith("attempt_")), None)
+        left = next((branch for branch in self.branches() if branch.startswith("attempt_")), None)
         original(self, name, self.ref(left).snapshot if left else base)
 
     return cut_branch
@@ -551,7 +565,7 @@ def _record_at_once(original: Any) -> Any:
     return record
 
 
-def _release_anew(original: Any) -> Any:
+def _release_again(original: Any) -> Any:
     del original
     return lambda *args: False
 
@@ -586,7 +600,7 @@ def _put_no_object_twice(original: Any) -> Any:
 
 def _name_no_new_object(original: Any) -> Any:
     del original
-    return lambda one, swaps: one
+    return lambda object_, swaps: object_
 
 
 def _remove_only_what_was_named(original: Any) -> Any:
@@ -595,8 +609,8 @@ def _remove_only_what_was_named(original: Any) -> Any:
         from onefold.landing import erase
 
         documents = [lake.get(info.key, erase.Erased) for info in lake.storage.list(lake_keys.erased(source))]
-        swaps = {one.was.key for document in documents if document for one in document.objects}
-        if any(one.key in swaps for manifest in erase.manifests(lake, source) for one in manifest.objects):
+        swaps = {swap.was.key for document in documents if document for swap in document.objects}
+        if any(object_.key in swaps for manifest in erase.manifests(lake, source) for object_ in manifest.objects):
             original(lake, source)
 
     return _settle
@@ -939,14 +953,17 @@ FAULTS: dict[str, Fault] = {
         _keep_every_place,
     ),
     "what is sent again is newer": Fault(
-        "duplicate/late_copy", "with_late_copies", "No copy is late.",
-        "tests/spark/test_deliveries.py::test_a_copy_after_another_message_of_its_key_is_red_by_name",
-        _take_copies_for_versions,
+        "duplicate/late_copy", "with_copies", "Every delivery is a message.",
+        "tests/spark/test_deliveries.py::test_in_one_batch_a_message_counts_once", _take_copies_for_versions,
     ),
-    "copies of the table's row raise it": Fault(
-        "duplicate/late_copy", "may_have_late_copies", "No copy is looked for next to the table's rows.",
-        "tests/spark/test_deliveries.py::test_a_copy_of_the_tables_row_after_another_message_in_its_batch_is_red",
-        _compare_no_copy_with_rows,
+    "the table knows no message": Fault(
+        "duplicate/late_copy", "deliveries.with_messages", "No record is looked up in the ledger of messages.",
+        "tests/spark/test_deliveries.py::test_in_later_batches_the_ledger_knows_it", _know_no_message,
+    ),
+    "an earlier delivery leaves the row": Fault(
+        "conflict/earlier_delivery", "with_lowered", "No row is lowered.",
+        "tests/spark/test_deliveries.py::test_an_earlier_delivery_lowers_the_row_or_is_red_and_a_rebuild_of_the_log_is_right",
+        _lower_nothing,
     ),
     "a counter that begins again is late": Fault(
         "superseded/backwards", "lies_behind", "No record lies later in its partition than the version that beats it.",
@@ -972,7 +989,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "a chain begins again after a mark": Fault(
         "rejected/forgotten", "accepted_gaps._links_after", "A mark is no link for the next version of its key.",
-        f"{FORGET}::test_contiguous_forgets_what_is_held_and_the_mark_stands_for_its_versions", _link_nothing,
+        f"{FORGET}::test_contiguous_forgets_held_records_and_the_mark_takes_the_place_of_their_versions", _link_nothing,
     ),
     "an erasure reads no landing": Fault(
         "rejected/forgotten", "landings.landings_of", "An erasure looks at published verdicts only.",
@@ -1104,13 +1121,13 @@ FAULTS: dict[str, Fault] = {
     ),
     "a release is recorded twice": Fault(
         "after_decision", "decide._same", "The same release again is another decision.",
-        f"{DECISIONS}[release-after_decision]", _release_anew,
+        f"{DECISIONS}[release-after_decision]", _release_again,
     ),
     "a discard drops only what exists": Fault(
         "after_drop", "drop_table", "A table that is gone cannot be dropped.",
         f"{DECISIONS}[discard-after_drop]", _drop_only_what_exists,
     ),
-    "an erasure is decided anew": Fault(
+    "an erasure is decided again": Fault(
         "before_forgotten", "erasure_scope.decide", "An erasure that goes on has another name.", ERASE_TABLES,
         _overlook_open_erasures,
     ),

@@ -10,6 +10,9 @@ _SPARK = "tests/spark/"
 _JUDGED = f"{_SPARK}test_judge.py::"
 _SURVIVORS = f"{_SPARK}test_survivors.py::"
 _DECODED = f"{_SPARK}test_decode.py::"
+_OF_DATABASE = (
+    f"{_SPARK}test_debezium.py::test_what_no_record_can_do_is_red_by_name_and_a_connectors_own_records_are_not"
+)
 _APPEND = f"{_SURVIVORS}test_append_keeps_the_smallest_and_names_the_narrowest_repetition"
 _UPSERT = f"{_SURVIVORS}test_upsert_keeps_the_newest_version_and_of_it_the_last"
 _UPSERT_AGAINST_ROWS = f"{_JUDGED}test_upsert_against_rows_the_newer_version_wins"
@@ -31,7 +34,8 @@ REASONS: dict[tuple[str, str], tuple[str, str]] = {
     ("duplicate", "position"): ("judge_batch", _APPEND),
     ("duplicate", "producer"): (
         "judge_batch",
-        "tests/integration/test_producers.py::test_what_is_in_flight_with_it_is_written_again_as_well_and_breaks_the_order",
+        f"{_SPARK}test_identities_that_are_none.py::"
+        "test_with_an_epoch_next_to_the_sequence_each_start_counts_for_itself",
     ),
     ("duplicate", "message_id"): ("judge_batch", _APPEND),
     ("duplicate", "business_key"): ("judge_batch", _APPEND),
@@ -73,6 +77,10 @@ REASONS: dict[tuple[str, str], tuple[str, str]] = {
         "columns._said",
         f"{_DECODED}test_what_is_not_of_its_declared_type_is_refused_with_a_reason",
     ),
+    ("rejected", "unavailable_value"): (
+        "columns._said",
+        f"{_SPARK}test_debezium.py::test_a_value_that_the_connector_did_not_have_is_rejected_with_what_to_set",
+    ),
     ("rejected", "unknown_schema"): (
         "rejection.rejected",
         f"{_SPARK}test_schema_changes.py::"
@@ -88,7 +96,7 @@ REASONS: dict[tuple[str, str], tuple[str, str]] = {
     ("rejected", "wrong_step"): ("rejection.rejected", _NEXT),
     ("rejected", "forgotten"): (
         "judge_batch",
-        f"{_SPARK}test_forget.py::test_L1_a_position_that_was_forgotten_stays_so_and_hides_no_record_behind_it",
+        f"{_SPARK}test_forget.py::test_L1_a_forgotten_position_stays_forgotten_and_hides_no_later_record",
     ),
     ("filtered", "filter"): ("judge_batch", _APPEND),
     ("skipped", "decision"): (
@@ -98,6 +106,9 @@ REASONS: dict[tuple[str, str], tuple[str, str]] = {
     ),
     ("aborted", "transaction"): ("judge_batch", _LOG),
     ("control", "marker"): ("judge_batch", _LOG),
+    ("control", "service"): ("columns._said", f"{_SPARK}test_debezium.py::test_the_table_is_the_databases[bare]"),
+    ("control", "truncate"): ("columns._said", _OF_DATABASE),
+    ("control", "schema_change"): ("columns._said", _OF_DATABASE),
 }
 """By verdict and reason: the function whose result loses it, and the test that must fail then."""
 

@@ -80,9 +80,9 @@ class Upsert(Apply):
     def _check_version(self, dataset: Declaration) -> None:
         for place, text in self.version.expressions:
             tree = parse(text)
-            if isinstance(tree, Path) and tree.root == "header":
+            if isinstance(tree, Path) and tree.root in ("header", "envelope"):
                 raise ValueError(
-                    f"apply.version.{place}: {text!r}: header values are text, in which 9 is greater than 23; "
+                    f"apply.version.{place}: {text!r}: {tree.root} values are text, in which 9 is greater than 23; "
                     f"write long({text}), timestamp({text}) or, if it is text, string({text})"
                 )
         if self.version.parts == ["offset"]:

@@ -6,7 +6,7 @@ A new check is a function in the file of its family, and a row in `CHECKS`. A fa
 
 from __future__ import annotations
 
-from onefold.quality.checks import completeness, conservation, freshness, held, identities, laws, rates
+from onefold.quality.checks import completeness, conservation, database, freshness, held, identities, laws, rates
 from onefold.quality.checks.check import BLOCKING, WARNING, Behind, Check, Measurement, RowExpectation, figure
 from onefold.quality.checks.facts import BranchFacts, RowCounts
 
@@ -148,10 +148,18 @@ _ROWS = (
     ),
     Check(
         "late_copies",
-        "no message sent again after another one of its key",
+        "messages sent again after another one of their key",
+        earlier_titles=("no message sent again after another one of its key",),
+        severity=WARNING,
+        measure=conservation.late_copies,
+        behind=Behind.WARNING,
+    ),
+    Check(
+        "earlier_deliveries",
+        "no row whose message was delivered before another one",
         law="L1",
         waivable=False,
-        measure=conservation.late_copies,
+        measure=conservation.earlier_deliveries,
     ),
     Check(
         "conflicts",
@@ -163,6 +171,13 @@ _ROWS = (
         ),
         measure=rates.conflicts,
         behind=Behind.CONFLICTS,
+    ),
+    Check("truncates", "no table was emptied in the database", measure=database.truncates, behind=Behind.OF_DATABASE),
+    Check(
+        "schema_changes",
+        "no change of the database's schema",
+        measure=database.schema_changes,
+        behind=Behind.OF_DATABASE,
     ),
     Check(
         "missed_deletes",

@@ -30,6 +30,8 @@ class Behind(Enum):
     """Reason and bytes of each rejected record."""
     REJECTED_DELETES = auto()
     """The same, of the records that delete."""
+    OF_DATABASE = auto()
+    """Reason and bytes of each record that says what happened to a database as a whole."""
     BACKWARDS = auto()
     """Key and version of each record that goes backwards."""
     FILTERED = auto()

@@ -146,20 +146,29 @@ def versions(facts: BranchFacts) -> Measurement:
 
 
 def late_copies(facts: BranchFacts) -> Measurement | None:
-    """Messages that were sent again after another message of their key, where the delivery decides the version.
-
-    The batch leaves them out, but a later batch would take the same copy for a newer version: which batch it comes in
-    would decide the row.
-    """
+    """Messages that were sent again after another message of their key, where the delivery decides the version. They
+    change no row. Where an id is made of content, they are new messages, and here it shows."""
     if not facts.dataset.versions_by_delivery:
         return None
     way_out = (
-        "here the delivery decides which version a message is, and one that is sent again would bring an old value "
-        "back: declare a version of the value, without a tie that offsets decide; or, where the id is not that of one "
-        "message (it is made of the content, or names a thing), take it out of identity, so that every delivery is a "
-        f"version; and run onefold rebuild {facts.dataset.name}"
+        "a message that is sent again counts once, as its first delivery. Where the id is not that of one message (it "
+        "is made of the content, or names a thing), take it out of identity, so that every delivery is a version, and "
+        f"run onefold rebuild {facts.dataset.name}; where a source sends again, declare quality.max_late_copies"
     )
-    return Measurement(facts.late_copies, 0, first=facts.first_late, way_out=way_out)
+    count = facts.upserted.counts.get(Verdict.DUPLICATE, {}).get(Reason.LATE_COPY, 0)
+    return Measurement(count, facts.dataset.quality.max_late_copies, first=facts.first_late, way_out=way_out)
+
+
+def earlier_deliveries(facts: BranchFacts) -> Measurement | None:
+    """Earlier deliveries of messages that rows show, after which another message is the row, whose content the table
+    does not have."""
+    if not facts.dataset.versions_by_delivery:
+        return None
+    way_out = (
+        "the message that the row shows was delivered before another message of its key, whose content the table does "
+        f"not keep: fold everything landed again, in the log's order: onefold rebuild {facts.dataset.name} --again"
+    )
+    return Measurement(_conflicts(facts, Reason.EARLIER_DELIVERY), 0, first=facts.first_earlier, way_out=way_out)
 
 
 def _conflicts(facts: BranchFacts, reason: Reason) -> int:

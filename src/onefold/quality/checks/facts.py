@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -84,10 +84,10 @@ class BranchFacts:
     backwards: Sequence[str]
     """Some records whose version is below an earlier one, by key and position; known only where the limit is
     exceeded."""
-    late_copies: int
-    """Copies of a message that would bring an old value back."""
     first_late: Sequence[str]
-    """Some of them, by key and position, with an earlier delivery."""
+    """Some late copies, by key and position, with the first delivery of their message."""
+    first_earlier: Sequence[str]
+    """Some earlier deliveries after which the row is not known, by key and position, with the later delivery."""
     ahead: Sequence[str]
     """Some records whose log timestamp is ahead of the clock, by position; known only where the limit is exceeded."""
     damage: Sequence[SegmentDamage]
@@ -96,6 +96,8 @@ class BranchFacts:
     """Some records that repeat an identity after more than a day of the log, by position."""
     conflicts: Sequence[dict[str, Any]]
     """Some conflicts with both sides, as the report shows them."""
+    of_database: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By reason some records that say what happened to a database as a whole, by position with their detail."""
     keys_of_topics: int = 0
     """Keys that have records of two topics."""
     first_keys_of_topics: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""What a forget mark knows a message of a key by, where versions belong to deliveries: never the identity itself."""
+"""What a message of a key is known by, where a delivery decides: never the identity itself."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from onefold.decisions.marks import DIGEST
+from onefold.folding.positions import place_of
 from onefold.tables import staging as C
-from onefold.upsert.forgotten_versions import place_of
 
 
 def message_digest(key: Column, columns: Sequence[str]) -> Column:

@@ -1,0 +1,65 @@
+"""Envelopes: what lies around the row in a value, and what expressions may ask of it.
+
+`connect` is `{schema, payload}` of Kafka Connect's JsonConverter. `debezium` is a change of a row in a database: the
+full form with `before`, `after`, `source` and `op`, or the form that `ExtractNewRecordState` makes of it, with the row
+at the top next to `__op`, `__deleted`, …; both also as the payload of `connect`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from onefold.dataset.expressions import Expression, Path, paths
+
+Attribute = tuple[str, ...]
+"""A part of an envelope, by the names that lead to it: `("source", "table")`."""
+
+
+class Envelope(StrEnum):
+    """An envelope that `value.envelope` names."""
+
+    NONE = "none"
+    CONNECT = "connect"
+    DEBEZIUM = "debezium"
+
+    @property
+    def has_attributes(self) -> bool:
+        """Whether expressions may ask for `envelope.NAME`."""
+        return self is Envelope.DEBEZIUM
+
+    @property
+    def deletes(self) -> str | None:
+        """What says that a record deletes, where the file says nothing."""
+        return "envelope.deleted" if self is Envelope.DEBEZIUM else None
+
+
+DELETED = Path("envelope", "deleted")
+"""Whether a change is a delete: `op` d, or `__deleted` true."""
+POSITION = Path("debezium", "position")
+"""Where the connector read a change, as one text: with the key it names the change."""
+OP, MARKED = ("op",), ("deleted",)
+"""The kind of a change; and in the flattened form whether it is marked as a delete."""
+PLACES: tuple[Attribute, ...] = tuple(
+    ("source", name)
+    for name in (
+        *("sequence", "lsn", "gtid", "file", "pos", "row"),
+        *("commit_lsn", "change_lsn", "event_serial_no", "commit_scn", "scn", "ssn", "ord"),
+    )
+)
+"""Where connectors have the position of a change (each some of these)."""
+POSITION_PARTS: tuple[Attribute, ...] = (("source", "name"), OP, ("source", "ts_ms"), *PLACES)
+"""What tells the changes of a key apart. A change that a connector sends again is equal in all of it."""
+
+
+def attributes_of(expressions: Iterable[Expression]) -> list[Attribute]:
+    """What is read of an envelope so that expressions can be answered, in an order that depends on nothing else."""
+    found: set[Attribute] = set()
+    for path in (path for expression in expressions for path in paths(expression)):
+        if path == DELETED:
+            found |= {OP, MARKED}
+        elif path == POSITION:
+            found |= {*POSITION_PARTS}
+        elif path.root == "envelope":
+            found.add((path.name, *path.inner))
+    return sorted(found)

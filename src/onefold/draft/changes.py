@@ -1,0 +1,169 @@
+"""Changes of a database, as Debezium sends them, and values in Connect's `{schema, payload}`: the rows in a sample."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from onefold.dataset.envelopes import Envelope
+from onefold.draft.message import Message
+from onefold.formats.envelopes import AFTER, Form, NoRowError, Shape, check_change, shape_of
+from onefold.vocabulary import Reason
+
+_OF_CONNECT = {
+    **dict.fromkeys(("int8", "int16", "int32"), "int"),
+    "int64": "long",
+    "float": "double",
+    "float32": "double",
+    "float64": "double",
+    "double": "double",
+    "boolean": "boolean",
+    "string": "string",
+    "bytes": "binary",
+}
+"""Field types by Connect's types."""
+_OF_NAMES = {
+    "io.debezium.time.Date": "date(days)",
+    "io.debezium.time.Timestamp": "timestamp(millis)",
+    "io.debezium.time.MicroTimestamp": "timestamp(micros)",
+    "io.debezium.time.NanoTimestamp": "timestamp(nanos)",
+    "io.debezium.time.ZonedTimestamp": "timestamp",
+    "org.apache.kafka.connect.data.Date": "date(days)",
+    "org.apache.kafka.connect.data.Timestamp": "timestamp(millis)",
+}
+"""Field types by the names of Connect's logical types (Debezium's documentation, "Temporal types")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What the envelopes of a sample say."""
+
+    envelope: Envelope
+    flattened: bool
+    tables: Counter[str]
+    """Changes by table, where they name it."""
+    controls: Counter[Reason]
+    """Records that are no change of a row, by reason."""
+    deletes: int
+    types: Mapping[str, str]
+    """Field types by name, as the converter's schema has them."""
+
+
+def open_envelopes(messages: Sequence[Message]) -> tuple[list[Message], Changes] | None:
+    """The messages with their rows in place of their envelopes, without deletes and what is no change; None: most
+    values are in no envelope."""
+    found = [message for message in messages if message.value is not None]
+    shapes = [_shape(message.value, Envelope.DEBEZIUM) for message in found]
+    if 2 * sum(shape is not None and shape.form is not Form.NO_CHANGE for shape in shapes) > len(found):
+        return _changes(messages)
+    if 2 * sum(_is_wrapped(message.value) for message in found) > len(found):
+        rows = [_unwrapped(message) for message in messages]
+        types = _types([message.value for message in found if message.value is not None], Form.PLAIN)
+        return rows, Changes(Envelope.CONNECT, False, Counter(), Counter(), 0, types)
+    return None
+
+
+def are_service_records(values: Sequence[dict[str, Any]]) -> bool:
+    """Whether most values are records of a connector's own: heartbeats, borders of transactions, schema changes."""
+    return 2 * sum(_control(value) is not None for value in values) > len(values)
+
+
+def _control(value: dict[str, Any]) -> Reason | None:
+    shape = _shape(value, Envelope.DEBEZIUM)
+    if shape is None or shape.form is not Form.NO_CHANGE:
+        return None
+    try:
+        check_change(_inner(value, shape), shape, by_mark=False)
+    except NoRowError as error:
+        return None if error.reason is Reason.UNDECODABLE else error.reason
+    return None
+
+
+def _changes(messages: Sequence[Message]) -> tuple[list[Message], Changes]:
+    rows, tables, controls, deletes, flattened = [], Counter[str](), Counter[Reason](), 0, 0
+    for message in messages:
+        shape = _shape(message.value, Envelope.DEBEZIUM) if message.value is not None else None
+        if message.value is None or shape is None:  # a tombstone
+            continue
+        inner = _inner(message.value, shape)
+        if table := _table(inner, shape):
+            tables[table] += 1
+        try:
+            is_delete = check_change(inner, shape, by_mark=False)
+        except NoRowError as error:
+            controls[error.reason] += 1
+            continue
+        if is_delete:
+            deletes += 1
+            continue
+        flattened += shape.form is Form.FLAT
+        row = inner[AFTER] if shape.form is Form.CHANGE else _without_marks(inner)
+        rows.append(replace(_unwrapped_key(message), value=row))
+    form = Form.FLAT if 2 * flattened > len(rows) else Form.CHANGE
+    types = _types([message.value for message in messages if message.value is not None], form)
+    return rows, Changes(Envelope.DEBEZIUM, form is Form.FLAT, tables, controls, deletes, types)
+
+
+def _shape(value: Any, envelope: Envelope) -> Shape | None:
+    try:
+        return shape_of(value, envelope)
+    except NoRowError:
+        return None
+
+
+def _inner(value: dict[str, Any], shape: Shape) -> dict[str, Any]:
+    inner: dict[str, Any] = value["payload"] if shape.around else value
+    return inner
+
+
+def _is_wrapped(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"schema", "payload"}
+
+
+def _unwrapped(message: Message) -> Message:
+    payload = message.value["payload"] if message.value is not None and _is_wrapped(message.value) else message.value
+    return replace(_unwrapped_key(message), value=payload if isinstance(payload, dict) else None)
+
+
+def _unwrapped_key(message: Message) -> Message:
+    return replace(message, key=message.key["payload"]) if _is_wrapped(message.key) else message
+
+
+def _without_marks(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if not name.startswith("__")}
+
+
+def _table(inner: dict[str, Any], shape: Shape) -> str | None:
+    source = inner.get("source") if shape.form is Form.CHANGE else None
+    table = source.get("table") if isinstance(source, dict) else inner.get("__source_table", inner.get("__table"))
+    return table if isinstance(table, str) else None
+
+
+def _types(values: Sequence[dict[str, Any]], form: Form) -> dict[str, str]:
+    """Field types by the schemas next to values; none of a field that two schemas have otherwise."""
+    found: dict[str, set[str | None]] = {}
+    for schema in [value["schema"] for value in values if _is_wrapped(value)]:
+        for field in _fields_of_row(schema, form):
+            found.setdefault(str(field.get("field")), set()).add(_type(field))
+    return {name: kind for name, kinds in found.items() for kind in kinds if len(kinds) == 1 and kind is not None}
+
+
+def _fields_of_row(schema: Any, form: Form) -> list[dict[str, Any]]:
+    def fields(of: Any) -> list[dict[str, Any]]:
+        members = of.get("fields") if isinstance(of, dict) else None
+        return [member for member in members if isinstance(member, dict)] if isinstance(members, list) else []
+
+    if form is Form.CHANGE:
+        return next((fields(member) for member in fields(schema) if member.get("field") == AFTER), [])
+    return [member for member in fields(schema) if not str(member.get("field")).startswith("__")]
+
+
+def _type(field: Mapping[str, Any]) -> str | None:
+    """None: the sample's values have to tell."""
+    name = field.get("name")
+    if name == "org.apache.kafka.connect.data.Decimal":
+        return None
+    kind = _OF_NAMES.get(str(name)) or _OF_CONNECT.get(str(field.get("type")))
+    return None if kind is None else f"{kind}?" if field.get("optional") else kind

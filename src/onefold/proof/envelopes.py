@@ -1,0 +1,100 @@
+"""Envelopes opened a second time, in another way than `onefold.formats.envelopes` opens them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from onefold.dataset import Dataset
+from onefold.dataset.envelopes import Envelope
+
+_ABSENT: Any = ...
+_UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a value says. `row`: null where it is no row; of a delete only `_ABSENT` but for its key."""
+
+    row: Mapping[str, Any] | None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    is_null: bool = False
+    has_placeholders: bool = False
+
+    @classmethod
+    def of(cls, value: Any) -> Change:
+        """A value without an envelope."""
+        return cls(value if isinstance(value, dict) else None)
+
+    @property
+    def names(self) -> set[str]:
+        """The names of the row that are the dataset's to know."""
+        return {name for name in self.row or () if not (self.has_placeholders and name.startswith("__"))}
+
+
+NOTHING = Change({})
+
+
+def opener(dataset: Dataset) -> Callable[[Any], Change]:
+    """What opens the values of a dataset, which are parsed."""
+    envelope, key = dataset.value.envelope, dataset.fields_of_delete
+    tops = {place[0] for name in key for place in dataset.read_places[name]}
+    attributes = dataset.envelope_attributes
+
+    def opened(value: Any) -> Change:
+        if envelope is Envelope.NONE or not isinstance(value, dict):
+            return Change.of(value)
+        if set(value) in ({"payload"}, {"schema", "payload"}):
+            value = value["payload"]
+            if value is None:
+                return Change(None, is_null=True)
+            if not isinstance(value, dict):
+                return Change(None)
+        if envelope is Envelope.CONNECT:
+            return Change(value)
+        full = "op" in value and bool({"before", "after", "source"} & set(value))
+        said = {".".join(name): _said(value, name, full=full) for name in attributes}
+        if full:
+            image = {"c": "after", "u": "after", "r": "after", "d": "before"}.get(_text(value["op"]))
+            found = value.get(image) if image else None
+            if image == "before":
+                found = {name: found[name] for name in tops & set(found)} if isinstance(found, dict) else {}
+            return Change(found if isinstance(found, dict) else None, said, has_placeholders=True)
+        if not {"__op", "__deleted"} & set(value):
+            return Change(None, said)
+        mark = value.get("__deleted")
+        if mark is None and dataset.deletes_by_envelope:
+            return Change(None, said)
+        deletes = value.get("__op") == "d" or str(mark).lower() == "true"
+        row = {name: value[name] for name in tops & set(value)} if deletes else value
+        return Change(row, said, has_placeholders=True)
+
+    return opened
+
+
+def is_placeholder(given: Any) -> bool:
+    """Whether the connector had no value."""
+    match given:
+        case [only]:
+            return is_placeholder(only)
+        case {"__debezium_unavailable_value": _} if len(given) == 1:
+            return True
+        case str():
+            return given in _UNAVAILABLE
+        case _:
+            return False
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _said(value: Mapping[str, Any], name: Sequence[str], *, full: bool) -> Any:
+    if full:
+        found: Any = value
+        for step in name:
+            found = found.get(step, _ABSENT) if isinstance(found, dict) else _ABSENT
+        return None if found is _ABSENT or name == ("deleted",) else found
+    spelled = ["__" + "_".join(name)] + (["__" + "_".join(name[1:])] if name[0] == "source" and len(name) > 1 else [])
+    return next((value[text] for text in spelled if text in value), None)

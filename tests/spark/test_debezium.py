@@ -1,0 +1,199 @@
+"""Changes of a database as Debezium sends them: the table is the database's, and what no record can do is red."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.dataset import Dataset
+from onefold.lake import Lake
+from onefold.operations.run import BatchRun
+from onefold.proof.prove import prove
+from onefold.report.ledger import rows_of
+from tests.support.pipeline import run
+
+Record = tuple[int, int, Any, Any]
+"""Partition, offset, key, value"""
+
+
+def change(op: str, id_: int, name: str | None, lsn: int, **source: Any) -> dict[str, Any]:
+    """As PostgreSQL's connector sends it; of a delete the other fields are made up."""
+    row = {"id": id_, "name": name, "qty": lsn}
+    images = (
+        {"before": {"id": id_, "name": "", "qty": 0}, "after": None} if op == "d" else {"before": None, "after": row}
+    )
+    place = {"name": "inv", "schema": "public", "table": "items", "ts_ms": 1_000 + lsn, "lsn": lsn}
+    place |= {"sequence": f'["{lsn - 1}","{lsn}"]', "snapshot": "true" if op == "r" else "false"} | source
+    return images | {"source": place, "op": op, "ts_ms": 2_000 + lsn, "transaction": None}
+
+
+def flattened(value: dict[str, Any]) -> dict[str, Any]:
+    """As ExtractNewRecordState makes it, with delete.tombstone.handling.mode=rewrite."""
+    is_delete = value["op"] == "d"
+    marks = {"__deleted": str(is_delete).lower(), "__op": value["op"], "__lsn": value["source"]["lsn"]}
+    marks |= {"__source_table": value["source"]["table"]}
+    return (value["before"] if is_delete else value["after"]) | marks
+
+
+def wrapped(value: Any) -> Any:
+    """As JsonConverter writes it with schemas.enable=true."""
+    return None if value is None else {"schema": {"type": "struct", "fields": []}, "payload": value}
+
+
+FORMS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "bare": lambda value: value,
+    "wrapped": wrapped,
+    "flattened": flattened,
+}
+
+
+@pytest.fixture
+def items(dataset: Callable[..., Dataset]) -> Callable[..., Dataset]:
+    def make(**more: Any) -> Dataset:
+        given: dict[str, Any] = {
+            "key": {"format": "json"},
+            "value": {"envelope": "debezium", "fields": {"id": "long", "name": "string", "qty": "long"}},
+            "identity": {"message_id": "debezium.position"},
+            "apply": {"mode": "upsert", "key": ["id"], "version": {"from": "offset"}},
+        }
+        return dataset(**given | more)
+
+    return make
+
+
+@pytest.fixture
+def fold(session: SparkSession, lake: Lake, tmp_path: Path) -> Callable[..., BatchRun]:
+    def fold_records(made: Dataset, records: Sequence[Record]) -> BatchRun:
+        folder = tmp_path / f"in-{len(list(tmp_path.glob('in-*')))}"
+        folder.mkdir()
+        lines = [
+            {"topic": "t", "partition": partition, "offset": offset, "ts": 1_000, "headers": []}
+            | {"key": key if key is None else json.dumps(key), "payload": value if value is None else json.dumps(value)}
+            for partition, offset, key, value in records
+        ]
+        (folder / "x.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        return run(session, lake, made, folder)
+
+    return fold_records
+
+
+def names(lake: Lake, made: Dataset) -> dict[int, str]:
+    return {row["id"]: row["name"] for row in rows_of(lake, made)}
+
+
+@pytest.mark.by_day("bare", why="tests/unit/test_envelopes.py reads each form by day")
+@pytest.mark.parametrize("form", FORMS)
+def test_the_table_is_the_databases(
+    form: str, fold: Callable[..., BatchRun], items: Callable[..., Dataset], session: SparkSession, lake: Lake
+) -> None:
+    """A snapshot, changes, deletes with their tombstones, a row that is created again, and what is no row."""
+    made = items()
+    changes = [
+        *(change("r", id_, f"read {id_}", 10) for id_ in range(4)),
+        change("u", 1, "updated", 11),
+        change("d", 2, None, 12),
+        None,
+        change("d", 3, None, 13),
+        None,
+        change("c", 3, "again", 14),
+    ]
+    own: list[Any] = [{"ts_ms": 5}, {"status": "END", "id": "5:6", "event_count": 1}] if form == "bare" else []
+    ids = [0, 1, 2, 3, 1, 2, 2, 3, 3, 3]
+    values = [None if value is None else FORMS[form](value) for value in changes]
+    keys = [wrapped({"id": id_}) if form == "wrapped" else {"id": id_} for id_ in ids]
+    records = [(0, offset, key, value) for offset, (key, value) in enumerate(zip(keys, values, strict=True))]
+    records += [(1, offset, None, value) for offset, value in enumerate(own)]
+    done = fold(made, records)
+    assert done.published, done.red or done.error
+    assert done.published.counts["control"] == {"tombstone": 2} | ({"service": 2} if own else {})
+    assert names(lake, made) == {0: "read 0", 1: "updated", 3: "again"}
+    done = fold(made, [(0, 10, keys[0], FORMS[form](change("d", 0, None, 15))), (0, 11, keys[0], None)])
+    assert done.published, done.red or done.error
+    assert names(lake, made) == {1: "updated", 3: "again"}
+    assert prove(session, lake, made).holds
+
+
+def test_what_a_connector_sends_again_after_a_restart_brings_no_old_value_back(
+    fold: Callable[..., BatchRun], items: Callable[..., Dataset], session: SparkSession, lake: Lake
+) -> None:
+    """The copies differ in the time of the envelope alone. They are in the batch and in the next one; a row that was
+    deleted stays so; and two keys at one position are no reused identity."""
+    made = items()
+    sent = [change("c", 1, "a", 10), change("c", 2, "x", 10), change("u", 1, "b", 11), change("d", 2, None, 12)]
+    copies = [value | {"ts_ms": 9_999} for value in sent]
+    log = [*sent, *copies[:2], change("u", 1, "c", 13), *copies[2:]]
+
+    def records(values: Sequence[dict[str, Any]], first: int) -> list[Record]:
+        ids = [(value["after"] or value["before"])["id"] for value in values]
+        return [(0, first + n, {"id": id_}, value) for n, (id_, value) in enumerate(zip(ids, values, strict=True))]
+
+    done = fold(made, records(log, 0))
+    assert done.published, done.red or done.error
+    assert done.published.counts["duplicate"] == {"late_copy": 3, "message_id": 1}
+    assert names(lake, made) == {1: "c"}
+    done = fold(made, records(copies, len(log)))
+    assert done.published, done.red or done.error
+    assert done.published.counts == {"duplicate": {"late_copy": 3, "message_id": 1}}
+    assert names(lake, made) == {1: "c"}
+    assert prove(session, lake, made).holds
+
+
+def test_what_no_record_can_do_is_red_by_name_and_a_connectors_own_records_are_not(
+    fold: Callable[..., BatchRun], items: Callable[..., Dataset], lake: Lake
+) -> None:
+    emptied = {"before": None, "after": None, "source": {"schema": "public", "table": "items"}, "op": "t", "ts_ms": 5}
+    done = fold(
+        items(),
+        [
+            (0, 0, {"id": 1}, change("c", 1, "x", 10)),
+            (0, 1, None, emptied),
+            (0, 2, None, {"ts_ms": 5}),
+            (0, 3, None, {"status": "BEGIN", "id": "5:6", "ts_ms": 5}),
+            (0, 4, None, {"source": {}, "databaseName": "inv", "ddl": "ALTER TABLE items", "tableChanges": []}),
+        ],
+    )
+    assert done.red
+    assert done.red.failed == (
+        "no table was emptied in the database: found 1 (first: t-0@1: table public.items was emptied), wanted at most "
+        "0 [truncates]",
+        "no change of the database's schema: found 1 (first: t-0@4: a change of the database's schema), wanted at most "
+        "0 [schema_changes]",
+    )
+
+
+def test_a_filter_tells_the_tables_of_a_topic_apart(
+    fold: Callable[..., BatchRun], items: Callable[..., Dataset], session: SparkSession, lake: Lake
+) -> None:
+    """Also their truncates; and a delete, which has no field but its key."""
+    made = items(source=items().source.model_dump(exclude_none=True) | {"filter": "envelope.source.table = 'items'"})
+    emptied = {"before": None, "after": None, "source": {"table": "others"}, "op": "t"}
+    done = fold(
+        made,
+        [
+            (0, 0, {"id": 1}, change("c", 1, "x", 10)),
+            (0, 1, {"id": 2}, change("c", 2, "y", 11)),
+            (0, 2, {"id": 1}, change("d", 1, None, 12, table="others")),
+            (0, 3, None, emptied),
+            (0, 4, {"id": 2}, change("d", 2, None, 13)),
+        ],
+    )
+    assert done.published, done.red or done.error
+    assert done.published.counts["filtered"] == {"filter": 2}
+    assert names(lake, made) == {1: "x"}
+    assert prove(session, lake, made).holds
+
+
+def test_a_value_that_the_connector_did_not_have_is_rejected_with_what_to_set(
+    fold: Callable[..., BatchRun], items: Callable[..., Dataset], lake: Lake
+) -> None:
+    made = items(quality={"max_rejected_rate": 1.0})
+    unavailable = change("u", 1, "__debezium_unavailable_value", 11)
+    done = fold(made, [(0, 0, {"id": 1}, change("c", 1, "x", 10)), (0, 1, {"id": 1}, unavailable)])
+    assert done.published, done.red or done.error
+    assert done.published.counts["rejected"] == {"unavailable_value": 1}
+    assert names(lake, made) == {1: "x"}

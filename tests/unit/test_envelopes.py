@@ -1,0 +1,223 @@
+"""Envelopes: what each form of Debezium's changes and Connect's wrapper says, and that a proof reads the same."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from onefold.dataset import Dataset
+from onefold.formats.envelopes import Form, Shape
+from onefold.proof.decode import _said as said_again
+from onefold.proof.decode import fields_of
+from onefold.proof.envelopes import opener
+from onefold.values import columns
+from onefold.values.columns import Fields, reader
+
+FILE: dict[str, Any] = {
+    "name": "items",
+    "source": {"kafka": {"connection": "kafka_default", "topics": ["shop.public.items"]}},
+    "value": {
+        "envelope": "debezium",
+        "fields": {"id": "long", "name": "string?", "tags": "list<string>?", "price": "decimal(9,2)?", "n": "int"},
+    },
+    "identity": {"message_id": "debezium.position"},
+    "apply": {"mode": "upsert", "key": ["id"], "version": {"from": "offset"}},
+    "target": {"table": "shop.items"},
+}
+SOURCE = {"name": "shop", "ts_ms": 1_772_359_200_123, "sequence": '["1","2"]', "lsn": 24_023_128, "table": "items"}
+ROW = {"id": 7, "name": "x", "tags": ["a"], "price": "1.50", "n": 1}
+PLACEHOLDERS = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
+
+
+def dataset(**value: Any) -> Dataset:
+    """The file with other settings of its value."""
+    identity = FILE["identity"] if value.get("envelope", "debezium") == "debezium" else {}
+    return Dataset.model_validate(FILE | {"identity": identity, "value": FILE["value"] | value})
+
+
+def read_one(value: Any, made: Dataset) -> tuple[Any, ...]:
+    """Of a value its fields, the reasons of their problems, what is wrong with all of it, and its attributes."""
+    found = reader(Fields.of(made))([json.dumps(value).encode()]).to_pylist()[0]
+    if found is None:
+        return None, {}, None, {}
+    problems = {name: problem["reason"] for name, problem in found["problems"] or ()}
+    names = [".".join(name) for name in made.envelope_attributes]
+    attributes = dict(zip(names, (found.get("attributes") or {}).values(), strict=True))
+    row = dict(zip(made.fields, found["fields"].values(), strict=True))
+    return row, problems, found["unusable"] and found["unusable"]["reason"], attributes
+
+
+def change(op: str, **more: Any) -> dict[str, Any]:
+    image = {"before": {"id": 7, "name": "made up"}, "after": None} if op == "d" else {"before": None, "after": ROW}
+    return image | {"source": SOURCE, "op": op, "ts_ms": 5} | more
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["bare", "in schema and payload"])
+@pytest.mark.parametrize("op", ["c", "u", "r"])
+def test_the_row_of_a_change_is_after(op: str, wrapped: bool) -> None:
+    value = change(op)
+    row, problems, unusable, attributes = read_one({"schema": {}, "payload": value} if wrapped else value, dataset())
+    assert (row["id"], row["name"], str(row["price"]), problems, unusable) == (7, "x", "1.50", {}, None)
+    assert (attributes["op"], attributes["source.lsn"]) == (op, "24023128")
+
+
+def test_a_delete_has_its_key_and_nothing_else() -> None:
+    for value in (change("d"), ROW | {"__op": "d", "__deleted": "true"}, ROW | {"__deleted": True}):
+        row, _, unusable, _ = read_one(value, dataset())
+        assert unusable is None
+        assert {name: given for name, given in row.items() if given is not None} == {"id": 7}
+
+
+def test_a_flattened_change_has_its_row_at_the_top() -> None:
+    value = ROW | {"__op": "u", "__deleted": "false", "__lsn": 5, "__source_ts_ms": 9}
+    row, problems, unusable, attributes = read_one(value, dataset())
+    assert (row["name"], problems, unusable) == ("x", {}, None)
+    assert (attributes["op"], attributes["source.lsn"], attributes["source.ts_ms"]) == ("u", "5", "9")
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (change("t", after=None), "truncate"),
+        (change("m", after=None), "service"),
+        ({"ts_ms": 5}, "service"),
+        ({"status": "BEGIN", "id": "5:7", "event_count": None}, "service"),
+        ({"source": SOURCE, "databaseName": "shop", "ddl": "ALTER TABLE", "tableChanges": []}, "schema_change"),
+        (change("x"), "undecodable"),
+        (change("u", after=None), "missing_field"),
+        ({"id": 7, "n": 1}, "undecodable"),
+        (ROW | {"__op": "u"}, "undecodable"),
+        ({"schema": {}, "payload": 5}, "wrong_type"),
+    ],
+)
+def test_what_is_no_row_says_why(value: Any, reason: str) -> None:
+    assert read_one(value, dataset())[2] == reason
+
+
+def test_an_envelope_around_null_is_null() -> None:
+    for envelope in ("connect", "debezium"):
+        assert read_one({"schema": None, "payload": None}, dataset(envelope=envelope))[0] is None
+
+
+def test_a_value_that_the_connector_did_not_have_is_named() -> None:
+    for given in (*PLACEHOLDERS, [PLACEHOLDERS[0]], {PLACEHOLDERS[0]: "x"}):
+        for value in (change("u", after=ROW | {"name": given}), ROW | {"__deleted": "false", "name": given}):
+            row, problems, _, _ = read_one(value, dataset())
+            assert (row["name"], problems) == (None, {"name": "unavailable_value"})
+
+
+def test_the_common_shapes_go_the_fast_way() -> None:
+    fields = Fields.of(dataset())
+    full, flat = change("c"), ROW | {"__op": "u", "__deleted": "false"}
+    for value, shape in (
+        (full, Shape(Form.CHANGE)),
+        ({"schema": {"type": "struct"}, "payload": full}, Shape(Form.CHANGE, ("payload",))),
+        (flat, Shape(Form.FLAT)),
+        ({"schema": None, "payload": flat}, Shape(Form.FLAT, ("payload",))),
+    ):
+        text = json.dumps(value).encode()
+        assert columns._Exact(fields).first_shape([None, b"{", text]) == shape
+        assert columns._Fast(fields, shape).columns([text, text])[1] == []
+        others = {Shape(form, around) for form in (Form.CHANGE, Form.FLAT) for around in ((), ("payload",))} - {shape}
+        assert [columns._Fast(fields, other).columns([text])[1] for other in others] == [[0]] * 3
+
+
+ODD: tuple[Any, ...] = (None, 5, "x", True, [], {}, 1.5, "true", "false", 2**70, "__debezium_unavailable_value")
+
+
+def drawn(draw: Random) -> Any:
+    """A value that is a change in one of its forms, or nearly one."""
+
+    def some(usual: Any, rate: float = 0.06) -> Any:
+        return draw.choice(ODD) if draw.random() < rate else usual
+
+    row: Any = {name: some(given) for name, given in ROW.items() if draw.random() < 0.95}
+    row |= {"op": "x"} if draw.random() < 0.05 else {}
+    source = {name: some(given) for name, given in SOURCE.items() if draw.random() < 0.9}
+    match draw.randrange(8):
+        case 0:
+            value: Any = draw.choice([{"ts_ms": 5}, {"status": "END", "id": "5"}, {"ddl": "x"}, {}, row])
+        case 1 | 2 | 3:
+            value = row | {"__op": some(draw.choice("cuurd")), "__deleted": some(draw.choice(["false"] * 5 + ["true"]))}
+            value |= {"__lsn": some(5)} if draw.random() < 0.5 else {"__source_ts_ms": some(5)}
+        case _:
+            op = some(draw.choice("cuuuurdtm"))
+            images = {"before": row, "after": None} if op == "d" else {"before": None, "after": some(row)}
+            value = {"source": some(source), "op": op, "ts_ms": some(5)} | images
+    for name in draw.sample([*value], draw.choice([0, 0, 0, 1]) if value else 0) if isinstance(value, dict) else ():
+        del value[name]
+    if draw.random() < 0.4:
+        value = {"schema": some({"type": "struct"}), "payload": some(value)} | ({"x": 1} if draw.random() < 0.1 else {})
+    return value
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"schema_changes": "quarantine"},
+        {"fields": FILE["value"]["fields"] | {"op": "string?", "payload": "string?"}},
+        {"envelope": "connect"},
+    ],
+    ids=["changes", "known names", "fields with the envelope's names", "connect"],
+)
+def test_a_batch_is_read_as_a_proof_reads_it(settings: dict[str, Any], draw: Random) -> None:
+    made = dataset(**settings)
+    values = [json.dumps(drawn(draw)).encode() for _ in range(1500)]
+    open_value, known = opener(made), Fields.of(made).known
+    names = [".".join(name) for name in made.envelope_attributes]
+    for value, found in zip(values, reader(Fields.of(made))(list(values)).to_pylist(), strict=True):
+        row, faults, change = fields_of(value, made.fields, made.read_places, known, open_value=open_value)
+        if found is None:
+            assert change.is_null, value
+            continue
+        unusable = found["unusable"] is not None
+        assert unusable == ("(value)" in faults), value
+        assert [*(found.get("attributes") or {}).values()] == [
+            said_again(change.attributes.get(name)) for name in names
+        ]
+        if not unusable:
+            wrong = {fault.removeprefix("(").removesuffix(" is absent)") for fault in faults} - {"unknown)"}
+            assert {name for name, _ in found["problems"] or ()} == wrong, value
+            assert bool(found["unknown"]) == ("(unknown)" in faults), value
+            assert dict(zip(made.fields, found["fields"].values(), strict=True)) == {
+                name: row.get(name) for name in made.fields
+            }, value
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"apply": {"mode": "append"}}, "changes update and delete rows.*write apply.mode: upsert"),
+        ({"apply": FILE["apply"] | {"version": {"from": "n"}}}, "a delete .* has no field but its key; write offset"),
+        ({"apply": FILE["apply"] | {"version": {"from": "debezium"}}}, "not_supported_yet: apply.version.from"),
+        ({"apply": FILE["apply"] | {"version": {"from": "envelope.ts_ms"}}}, "envelope values are text.*long"),
+        ({"identity": {"message_id": "debezium.lsn"}}, "debezium has no lsn; write debezium.position"),
+        ({"identity": {"business_key": ["debezium.position"]}}, "it is an identity.message_id"),
+        ({"target": {"table": "shop.items", "where": "envelope.op = 'c'"}}, "which rows do not keep"),
+        ({"value": {"fields": FILE["value"]["fields"]}}, "debezium.position needs value.envelope: debezium"),
+        ({"value": FILE["value"] | {"envelope": "debezuim"}}, "'none', 'connect' or 'debezium'"),
+    ],
+)
+def test_a_file_that_cannot_be_right_says_what_to_write(keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        Dataset.model_validate(FILE | keys)
+
+
+def test_a_field_that_is_called_envelope_stays_a_field() -> None:
+    fields = {"id": "long", "envelope": "struct<op: string>", "n": "long"}
+    apply = {"mode": "upsert", "key": ["id"], "version": {"from": "n"}, "delete_when": "envelope.op = 'd'"}
+    made = Dataset.model_validate(FILE | {"value": {"fields": fields}, "identity": {}, "apply": apply})
+    assert made.apply.delete_when == "value.envelope.op = 'd'"
+
+
+def test_what_is_read_of_the_envelope_is_what_expressions_ask_for() -> None:
+    apply = FILE["apply"] | {"delete_when": "envelope.op in ('d', 'x')"}
+    source = FILE["source"] | {"filter": "envelope.source.table = 'items'"}
+    made = Dataset.model_validate(FILE | {"identity": {}, "apply": apply, "source": source})
+    assert made.envelope_attributes == [("op",), ("source", "table")]
+    assert made.generation != Dataset.model_validate(FILE).generation
