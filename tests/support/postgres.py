@@ -26,16 +26,17 @@ STOP_SECONDS = 30
 
 
 class Postgres:
-    """A server with one user, who has a password; databases are made by name."""
+    """A server with one user, who has a password; databases are made by name. `settings`: the server's own."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: str) -> None:
+        self._settings = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         self.password = secrets.token_urlsafe(12)
         (self.port,) = free_ports(1)
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="onefold-postgres-"))
         initialise(self._folder, "onefold", self.password)
-        words = command(self._folder, self.port)
+        words = [*command(self._folder, self.port), *self._settings]
         with (self._folder / "server.log").open("wb") as log:
             self._process = subprocess.Popen(words, stdout=log, stderr=log, user=account(), cwd=self._folder)
         self._await()

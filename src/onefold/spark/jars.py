@@ -46,10 +46,17 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         "org.xerial:sqlite-jdbc:3.50.3.0",
     ),
     "registry": (),
+    "debezium": (
+        "io.debezium:debezium-connector-postgres:3.6.1.Final",
+        "org.apache.kafka:connect-runtime:4.3.0",
+        "org.apache.kafka:connect-json:4.3.0",
+        "org.apache.kafka:connect-transforms:4.3.0",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
+    ),
 }
 """Jar sets by name: `spark` is what every session needs, `s3` a lake in a bucket; then what the kinds of catalogs need;
 `kafka` a broker for recording and tests, `rest` the catalog server that Iceberg tests its own clients against,
-`registry` a schema registry for tests, packed."""
+`registry` a schema registry for tests, packed; `debezium` a worker of Kafka Connect for tests."""
 CLASSIFIED = {
     "rest": (
         "org/apache/iceberg/iceberg-core/1.11.0/iceberg-core-1.11.0-tests.jar",
