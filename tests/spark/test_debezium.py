@@ -11,10 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
+from onefold.dedup.identity import identify
 from onefold.lake import Lake
 from onefold.operations.run import BatchRun
+from onefold.proof.decode import decode_again
 from onefold.proof.prove import prove
 from onefold.report.ledger import rows_of
+from onefold.values.decode import DELETED, FILTERED, REJECTED, decode
+from tests.support.envelopes import envelope, record
 from tests.support.pipeline import run
 
 Record = tuple[int, int, Any, Any]
@@ -197,3 +201,42 @@ def test_a_value_that_the_connector_did_not_have_is_rejected_with_what_to_set(
     assert done.published, done.red or done.error
     assert done.published.counts["rejected"] == {"unavailable_value": 1}
     assert names(lake, made) == {1: "x"}
+
+
+@pytest.mark.parametrize(
+    ("delete_when", "key", "expected"),
+    [
+        ("never", "id", "filtered"),
+        ("tombstone", "key.id", "deletes"),
+        ("envelope.op = 'x'", "id", "null_value"),
+        (None, "id", "deletes"),
+    ],
+)
+def test_a_delete_is_never_a_row_of_nulls_whatever_the_file_says_of_deletes(
+    spark: SparkSession, items: Callable[..., Dataset], delete_when: str | None, key: str, expected: str
+) -> None:
+    apply = {"mode": "upsert", "key": [key], "version": {"from": "offset"}, "delete_when": delete_when}
+    names = {"id": "long?"} if key == "id" else {}
+    fields = names | {"name": "string?", "qty": "long?"}
+    made = items(apply=apply, value={"envelope": "debezium", "fields": fields})
+    given = envelope(spark, [record("d", json.dumps(change("d", 1, None, 5)).encode(), key_bytes=b'{"id": 1}')])
+    for rows in (decode(given, made), decode_again(given, made)):
+        [row] = rows.collect()
+        reason = row[REJECTED] and row[REJECTED]["reason"]
+        found = "filtered" if row[FILTERED] else "deletes" if row[DELETED] else reason
+        assert found in ({expected, "undecodable"} if expected == "null_value" else {expected})
+
+
+def test_a_change_without_a_position_is_rejected_where_positions_name_messages(
+    spark: SparkSession, items: Callable[..., Dataset]
+) -> None:
+    """Else what a connector sends again would bring old values back, and the batch would be green."""
+    row = {"id": 1, "name": "x", "qty": 1, "__deleted": "false", "__op": "u"}
+    given = envelope(
+        spark,
+        [record("without", json.dumps(row).encode()), record("with", json.dumps(row | {"__lsn": 5}).encode())],
+    )
+    made = items()
+    found = {row["case"]: row[REJECTED] for row in identify(decode(given, made), made).collect()}
+    assert found["with"] is None
+    assert (found["without"]["reason"], "add.fields" in found["without"]["detail"]) == ("null_identity", True)

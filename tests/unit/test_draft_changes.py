@@ -81,6 +81,13 @@ def test_flattened_changes_have_no_fields_of_the_envelope_and_a_note_on_truncate
     assert "ExtractNewRecordState drops truncates" in notes(draft)
 
 
+def test_changes_without_a_position_get_no_identity_and_a_note() -> None:
+    rows = [{"id": n, "name": "x", "__deleted": "false", "__op": "c"} for n in range(3)]
+    draft = drafted([record(offset, row, {"id": row["id"]}) for offset, row in enumerate(rows)])
+    assert "identity.message_id" not in [entry.key for entry in draft.entries]
+    assert "add.fields: op,source.lsn,source.sequence" in notes(draft)
+
+
 def test_a_topic_with_several_tables_gets_a_filter(tmp_path: Path) -> None:
     other = change("c", 9, source={"name": "inv", "table": "others", "lsn": 9})
     draft = drafted([*changes(), record(6, other, {"id": 9})])

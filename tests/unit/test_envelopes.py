@@ -189,6 +189,12 @@ def test_a_batch_is_read_as_a_proof_reads_it(settings: dict[str, Any], draw: Ran
             }, value
 
 
+def test_a_field_that_is_read_from_a_mark_is_of_its_declared_type_or_named() -> None:
+    made = dataset(fields=FILE["value"]["fields"] | {"kind": {"type": "long?", "from": "__op"}})
+    row, problems, _, _ = read_one(ROW | {"__op": "u", "__deleted": "false"}, made)
+    assert (row["kind"], problems) == (None, {"kind": "wrong_type"})
+
+
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
@@ -219,5 +225,5 @@ def test_what_is_read_of_the_envelope_is_what_expressions_ask_for() -> None:
     apply = FILE["apply"] | {"delete_when": "envelope.op in ('d', 'x')"}
     source = FILE["source"] | {"filter": "envelope.source.table = 'items'"}
     made = Dataset.model_validate(FILE | {"identity": {}, "apply": apply, "source": source})
-    assert made.envelope_attributes == [("op",), ("source", "table")]
+    assert made.envelope_attributes == [("deleted",), ("op",), ("source", "table")]
     assert made.generation != Dataset.model_validate(FILE).generation

@@ -114,7 +114,7 @@ def test_words_are_found_whole_in_code_text_and_templates(source: str, words: li
 def test_names_of_tests_and_of_decisions_are_no_words_of_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "[why](adr/0051-masked-columns-are-told-by-digests.md), `test_a_key_that_stands_twice`: it stands.\n"
+        "[why](adr/0051-masked-columns-are-shown-by-digests.md), `test_a_key_that_stands_twice`: it stands.\n"
         "| a row stands | L1 | `f` | Nobody looks. | `tests/unit/test_a.py::test_b[one two]` |\n"
         "| a row stands | twice | `tests/unit/test_a.py` |\n"
     )

@@ -192,8 +192,9 @@ class Declaration(Model):
 
     @cached_property
     def envelope_attributes(self) -> list[Attribute]:
-        """What expressions read of the envelope."""
-        return attributes_of(parse(text) for _, text in self.expressions())
+        """What expressions read of the envelope, and what says that a change deletes."""
+        asked = [parse(text) for _, text in self.expressions()]
+        return attributes_of([*asked, DELETED] if self.value.envelope.has_attributes else asked)
 
     @property
     def deletes_by_envelope(self) -> bool:

@@ -18,10 +18,10 @@ from onefold.folding.strategy import folding_of
 from onefold.records import envelope as E
 from onefold.tables import staging as C
 from onefold.values.canonical import content_hash, key_digest, key_text
-from onefold.values.decode import FILTERED, LEFT_OUT, REJECTED
+from onefold.values.decode import FILTERED, LEFT_OUT, REJECTED, TOMBSTONE
 from onefold.values.expressions import compile_expression
 from onefold.values.format import ENVELOPE, KEY_TEXT, KEY_VARIANT
-from onefold.values.rejection import REJECTED_TYPE, Compiled, cast_failed, failed_in, unusable
+from onefold.values.rejection import REJECTED_TYPE, Compiled, cast_failed, failed_in, rejected, unusable
 from onefold.vocabulary import Level, Reason
 
 
@@ -46,6 +46,8 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
             given = [_unless_blank(given[0]), *given[1:]] if given and level in _NAMED_AT else given
             columns[C.LEVELS[level]] = _producer(dataset, given) if level == Level.PRODUCER else _level(level, given)
             candidates += [cast_failed(part, level) for part in given]
+            if level == Level.MESSAGE_ID and dataset.ids_within_key:
+                candidates.append(_without_position(given[0]))
     if dataset.where:
         shown = compile_expression(dataset.where)
         columns[C.HIDDEN] = ~F.col(C.DELETED) & ~F.coalesce(shown.value, F.lit(False))
@@ -81,6 +83,16 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     if dataset.excepted:
         added[C.COMPARED] = content_of(dataset, excepted=dataset.excepted)
     return known.withColumns(added).drop(KEY_VARIANT, KEY_TEXT, ENVELOPE, LEFT_OUT, UNREAD)
+
+
+def _without_position(position: Compiled) -> Column:
+    """Why a change cannot be used that has no position: what the connector sends again would bring old values back."""
+    why = rejected(
+        Reason.NULL_IDENTITY,
+        "debezium.position: the change has none; let ExtractNewRecordState add it (add.fields: source.lsn, "
+        "source.sequence; of MySQL and MariaDB source.file, source.pos, source.row)",
+    )
+    return F.when(position.value.isNull() & ~F.col(TOMBSTONE), why)
 
 
 def _left_by_file_or_decision() -> Column:

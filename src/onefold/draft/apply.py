@@ -109,8 +109,8 @@ def upsert_of_changes(log: Log, columns: Sequence[Column], key_reason: str, chan
         columns,
         key_reason,
         "offset",
-        "the connector sends the changes of a key to one partition, in their order; what it sends again after a "
-        "restart is known by debezium.position",
+        "the connector sends the changes of a key to one partition, in their order"
+        + ("; what it sends again after a restart is known by debezium.position" if changes.has_positions else ""),
         deletes=False,
     ).with_notes(notes)
 

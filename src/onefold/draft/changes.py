@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from onefold.dataset.envelopes import Envelope
+from onefold.dataset.envelopes import PLACES, Envelope
 from onefold.draft.message import Message
 from onefold.formats.envelopes import AFTER, Form, NoRowError, Shape, check_change, shape_of
 from onefold.vocabulary import Reason
@@ -47,6 +47,8 @@ class Changes:
     controls: Counter[Reason]
     """Records that are no change of a row, by reason."""
     deletes: int
+    has_positions: bool
+    """Whether the changes say where the connector read them."""
     types: Mapping[str, str]
     """Field types by name, as the converter's schema has them."""
 
@@ -61,7 +63,7 @@ def open_envelopes(messages: Sequence[Message]) -> tuple[list[Message], Changes]
     if 2 * sum(_is_wrapped(message.value) for message in found) > len(found):
         rows = [_unwrapped(message) for message in messages]
         types = _types([message.value for message in found if message.value is not None], Form.PLAIN)
-        return rows, Changes(Envelope.CONNECT, False, Counter(), Counter(), 0, types)
+        return rows, Changes(Envelope.CONNECT, False, Counter(), Counter(), 0, False, types)
     return None
 
 
@@ -82,7 +84,7 @@ def _control(value: dict[str, Any]) -> Reason | None:
 
 
 def _changes(messages: Sequence[Message]) -> tuple[list[Message], Changes]:
-    rows, tables, controls, deletes, flattened = [], Counter[str](), Counter[Reason](), 0, 0
+    rows, tables, controls, deletes, flattened, placed = [], Counter[str](), Counter[Reason](), 0, 0, 0
     for message in messages:
         shape = _shape(message.value, Envelope.DEBEZIUM) if message.value is not None else None
         if message.value is None or shape is None:  # a tombstone
@@ -98,12 +100,24 @@ def _changes(messages: Sequence[Message]) -> tuple[list[Message], Changes]:
         if is_delete:
             deletes += 1
             continue
+        placed += _has_position(message.value, shape)
         flattened += shape.form is Form.FLAT
         row = inner[AFTER] if shape.form is Form.CHANGE else _without_marks(inner)
         rows.append(replace(_unwrapped_key(message), value=row))
     form = Form.FLAT if 2 * flattened > len(rows) else Form.CHANGE
     types = _types([message.value for message in messages if message.value is not None], form)
-    return rows, Changes(Envelope.DEBEZIUM, form is Form.FLAT, tables, controls, deletes, types)
+    has_positions = 2 * placed > len(rows)
+    return rows, Changes(Envelope.DEBEZIUM, form is Form.FLAT, tables, controls, deletes, has_positions, types)
+
+
+def _has_position(value: dict[str, Any], shape: Shape) -> bool:
+    return any(_at(value, place) is not None for part in PLACES for place in shape.attribute_places(part))
+
+
+def _at(value: Any, place: Sequence[str]) -> Any:
+    for name in place:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _shape(value: Any, envelope: Envelope) -> Shape | None:

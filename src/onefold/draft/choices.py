@@ -76,14 +76,10 @@ class Choices:
         self._sequences = sequences_of(self.kept, self.producer)
         self.event = find_cloud_event(headers, self.columns, self.contents, self._sequences)
         self.message_id = (
-            None
-            if self.changes
-            else (
-                self._event_id()
-                if self.event
-                else find_message_id(headers, self.columns, self.contents, self._sequences)
-            )
+            self._event_id() if self.event else find_message_id(headers, self.columns, self.contents, self._sequences)
         )
+        if self.changes:  # an id in a row is that of a thing
+            self.message_id = None
         self._marks = self._same_messages(headers)
         self.business_key = self._business_key()
         self.drafted_business_key = self._drafted_business_key()
@@ -122,7 +118,8 @@ class Choices:
         return applied
 
     def _upsert_of_changes(self, log: Log, changes: Changes) -> Upsert:
-        """
+        """Upsert by the order of the log.
+
         Raises:
             NoDraftError: no offset orders the changes, or they have no key.
         """

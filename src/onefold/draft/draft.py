@@ -198,6 +198,13 @@ class _File:
     def _identity(self) -> list[Entry]:
         notes, entries = [], []
         at = ("identity",)
+        if self.choices.changes and not self.choices.changes.has_positions:
+            note = (
+                "the changes do not say where the connector read them, so a change that it sends again after a restart "
+                "counts as a newer one: let ExtractNewRecordState add it (add.fields: op,source.lsn,source.sequence), "
+                "and declare message_id: debezium.position"
+            )
+            return [Entry(at, None, note)]
         if self.choices.changes:
             why = "where the connector read a change: what it sends again after a restart is the same message"
             return [Entry((*at, "message_id"), "debezium.position", why)]

@@ -65,7 +65,7 @@ def open_sample(name: str, sample: Sample) -> Opened:
     rows, changes = opened
     if not any(message.value is not None for message in rows):
         problem = "no value in the sample is a row: they delete, or are a connector's own records"
-        raise NoDraftError(name, sample.place, problem, "Draft from more records (--records).")
+        raise NoDraftError(name, sample.place, problem, "Draft from more records (--sample).")
     return Opened(rows, key_format, reason, problems, changes)
 
 

@@ -48,6 +48,7 @@ from onefold.values.decode import (
     TOMBSTONE,
     deletes_of,
     filtered_of,
+    is_undeclared_delete,
     left_unread,
     uses_key,
     uses_schema_name,
@@ -141,7 +142,7 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     rest = any_of([_UNKNOWN, *judged, *map(_LEFT_OUT.format, judged)])
     left_out = ~F.col(DELETED) & any_of(map(_LEFT_OUT.format, of_filter))
     unlike_key = any_of(map(_UNLIKE.format, dataset.keyed_fields))
-    wanted = deletes_of(dataset).failed | unlike_key | (~F.col(DELETED) & rest)
+    wanted = deletes_of(dataset).failed | is_undeclared_delete(dataset) | unlike_key | (~F.col(DELETED) & rest)
     of_null = F.lit(dataset.apply.delete_when != "tombstone")
     wrong = [
         F.col(E.UNREADABLE).isNotNull(),

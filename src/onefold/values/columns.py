@@ -435,6 +435,8 @@ class _Tree:
             top.required |= {OP[0], AFTER}
             return top._node((AFTER,)) is not None
         if shape.form is Form.FLAT:
+            if any(top.inner.get(name, _SCALAR) is not _SCALAR for name in (f"__{MARKED[0]}", "__op")):
+                return False  # a declared field of a type of its own
             top.inner[f"__{MARKED[0]}"] = Literal["false"]
             top.required.add(f"__{MARKED[0]}")
             top.inner["__op"] = Literal[KINDS] | None

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.dataset.envelopes import DELETED as DELETED_PATH
 from onefold.dataset.expressions import OF_ENVELOPE, Expression, Junction, Literal, Negation, Path, parse, paths
 from onefold.dataset.types import FieldType
 from onefold.records import envelope as E
@@ -122,7 +123,7 @@ def deletes_of(dataset: Dataset) -> Compiled:
     if when in (None, "never"):
         return Compiled(never, never)
     if when == "tombstone":
-        return Compiled(F.col(TOMBSTONE), never)
+        return Compiled(F.col(TOMBSTONE) | deletes_in_envelope(dataset), never)
     deletes = compile_expression(parse(when))
     return Compiled(~F.col(TOMBSTONE) & F.coalesce(deletes.value, never), ~F.col(TOMBSTONE) & deletes.failed)
 
@@ -132,8 +133,20 @@ def filtered_of(dataset: Dataset) -> Compiled:
     wanted = _filtered_by(dataset)
     if dataset.apply.delete_when != "never":
         return wanted
-    null = _is_any_null(dataset)
-    return Compiled(null | wanted.value, ~null & wanted.failed)
+    ignored = _is_any_null(dataset) | deletes_in_envelope(dataset)
+    return Compiled(ignored | wanted.value, ~ignored & wanted.failed)
+
+
+def deletes_in_envelope(dataset: Dataset) -> Column:
+    """Whether a record is a delete by its envelope, whatever the file says: it has no row but its key."""
+    if not dataset.value.envelope.has_attributes:
+        return F.lit(False)
+    return F.coalesce(compile_expression(DELETED_PATH).value, F.lit(False))
+
+
+def is_undeclared_delete(dataset: Dataset) -> Column:
+    """Whether a record is a delete by its envelope, and `delete_when` is an expression that says no."""
+    return deletes_in_envelope(dataset) & ~F.col(DELETED)
 
 
 def _is_any_null(dataset: Dataset) -> Column:
@@ -198,7 +211,9 @@ def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str])
     no_tombstone = F.when(deleting, f"{named}, which is no tombstone").otherwise(named)
     filtered = failed_in(filtered_of(dataset), "source.filter", dataset.source.filter)
     deletes = failed_in(deletes_of(dataset), "apply.delete_when", dataset.apply.delete_when)
-    wanted = F.coalesce(deletes, *_mismatch(dataset), F.when(~F.col(DELETED), F.coalesce(none, *others)))
+    undeclared = rejected(Reason.NULL_VALUE, "the change deletes its row, and apply.delete_when does not say so")
+    undeclared = F.when(is_undeclared_delete(dataset), undeclared)
+    wanted = F.coalesce(deletes, undeclared, *_mismatch(dataset), F.when(~F.col(DELETED), F.coalesce(none, *others)))
     of_fields = F.coalesce(none, *asked, F.when(~F.col(FILTERED), wanted))
     other = _unreadable_else(dataset)
     of_value = F.when(reader.is_usable(), of_fields).otherwise(_unless_left_out(dataset, reader.unusable()))
