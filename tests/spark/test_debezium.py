@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dedup.identity import identify
+from onefold.folding.versions import set_apart
 from onefold.lake import Lake
 from onefold.operations.run import BatchRun
 from onefold.proof.decode import decode_again
 from onefold.proof.prove import prove
 from onefold.report.ledger import rows_of
+from onefold.tables import staging as C
 from onefold.values.decode import DELETED, FILTERED, REJECTED, decode
 from tests.support.envelopes import envelope, record
 from tests.support.pipeline import run
@@ -240,3 +245,163 @@ def test_a_change_without_a_position_is_rejected_where_positions_name_messages(
     found = {row["case"]: row[REJECTED] for row in identify(decode(given, made), made).collect()}
     assert found["with"] is None
     assert (found["without"]["reason"], "add.fields" in found["without"]["detail"]) == ("null_identity", True)
+
+
+# The connector's position as the version.
+
+BY_CONNECTOR = {"mode": "upsert", "key": ["id"], "version": {"from": "debezium"}}
+
+Source = tuple[str, dict[str, Any]]
+"""The kind of change, and where it was read"""
+
+
+def postgres(op: str, first: str | None, second: str) -> Source:
+    return op, {"sequence": json.dumps([first, second]), "lsn": None if op == "r" else int(second)}
+
+
+def mysql(op: str, file: str, pos: int, row: int, server: int) -> Source:
+    return op, {"file": file, "pos": pos, "row": row, "server_id": server}
+
+
+def sql_server(op: str, commit: str, change_: str | None, serial: int | None) -> Source:
+    return op, {"commit_lsn": commit, "change_lsn": change_, "event_serial_no": serial}
+
+
+def oracle(op: str, commit: str | None, scn: str, ssn: int | None) -> Source:
+    return op, {"commit_scn": commit, "scn": scn, "ssn": ssn}
+
+
+def mongodb(op: str, at: int, ordinal: int) -> Source:
+    return op, {"ts_ms": at, "ord": ordinal}
+
+
+IN_ORDER: dict[str, list[Source]] = {
+    "PostgreSQL": [
+        postgres("r", None, "500"),
+        postgres("u", None, "480"),  # of a transaction that had begun before the snapshot
+        postgres("u", None, "510"),
+        postgres("u", "520", "515"),
+        postgres("r", "999", "1005"),  # of an incremental or a blocking snapshot
+        postgres("u", "999", "990"),
+        postgres("d", "1000", "995"),  # as text it is the smallest
+        postgres("c", "23024023119", "23024023120"),
+    ],
+    "MySQL": [
+        mysql("r", "binlog.000009", 900, 0, 0),
+        mysql("u", "binlog.000009", 999_999, 0, 7),
+        mysql("d", "binlog.000010", 4, 0, 7),
+        mysql("c", "binlog.000010", 4, 1, 7),
+        mysql("u", "binlog.1000000", 4, 0, 7),
+    ],
+    "SQL Server": [
+        sql_server("r", "00000027:00000758:0005", None, None),
+        sql_server("d", "00000027:00000758:0005", "00000027:00000758:0002", 1),
+        sql_server("c", "00000027:00000758:0005", "00000027:00000758:0002", 2),
+        sql_server("u", "00000027:00000758:000a", "00000027:00000758:0001", 1),
+        sql_server("u", "0000002a:00000001:0001", "0000002a:00000001:0001", 1),
+    ],
+    "Oracle": [
+        oracle("u", "1000", "990", 1),
+        oracle("r", None, "1000", None),  # it has seen what was committed at 1000
+        oracle("u", "1500", "980", 0),
+        oracle("u", "1500", "980", 1),
+        oracle("u", "99999999999999999999", "990", 0),
+    ],
+    "MongoDB": [mongodb("r", 1_000, 1), mongodb("u", 1_000, 2), mongodb("u", 2_000, 1), mongodb("d", 12_000, 1)],
+}
+"""Of each database changes of one row, in the order in which it made them."""
+APART: dict[str, tuple[Source, Source]] = {
+    "a new slot": (postgres("u", "200", "210"), postgres("r", None, "300")),
+    "the first transaction of a new slot": (postgres("u", "200", "210"), postgres("u", None, "310")),
+    "two snapshots": (postgres("r", None, "100"), postgres("r", None, "300")),
+    "two servers": (mysql("u", "binlog.000009", 4, 0, 7), mysql("u", "binlog.000002", 4, 0, 8)),
+    "two kinds of databases": (mysql("u", "binlog.000009", 4, 0, 7), mongodb("u", 5, 1)),
+}
+"""Positions that do not compare, the older one first."""
+NONE = {"lsn alone": ("u", {"lsn": 5}), "nothing": ("u", {"ts_ms": 5}), "no numbers": ("u", {"sequence": '["x","1"]'})}
+
+
+def read(spark: SparkSession, made: Dataset, given: dict[str, list[Source]]) -> DataFrame:
+    """Changes as identified records, each case with a key of its own, in no order."""
+    records = []
+    for id_, (case, sources) in enumerate(given.items()):
+        for number, (op, source) in enumerate(sources):
+            value = change(op, id_, "x", 1)
+            value["source"] = {"name": "inv", "table": "items", "ts_ms": 1_000} | source
+            records.append(record(f"{case}/{number}", json.dumps(value).encode(), offset=100 * id_ + number))
+    Random(7).shuffle(records)
+    return identify(decode(envelope(spark, records), made), made)
+
+
+def test_positions_order_the_changes_of_a_row_as_the_database_made_them(
+    spark: SparkSession, items: Callable[..., Dataset]
+) -> None:
+    made = items(apply=BY_CONNECTOR)
+    rows = read(spark, made, IN_ORDER).orderBy(C.VERSION).select("case", C.VERSION, REJECTED).collect()
+    assert [row.case for row in rows if row[REJECTED]] == []
+    for name, sources in IN_ORDER.items():
+        of_row = [row for row in rows if row.case.startswith(f"{name}/")]
+        assert [row.case for row in of_row] == [f"{name}/{number}" for number in range(len(sources))]
+        assert all(row[C.VERSION] != later[C.VERSION] for row, later in pairwise(of_row))
+
+
+def test_a_change_without_a_position_that_orders_is_rejected_with_what_is_missing(
+    spark: SparkSession, items: Callable[..., Dataset]
+) -> None:
+    made = items(apply=BY_CONNECTOR, identity={})
+    rows = read(spark, made, {name: [source] for name, source in NONE.items()}).collect()
+    assert {row.case.partition("/")[0]: row[REJECTED]["reason"] for row in rows} == dict.fromkeys(NONE, "null_version")
+    assert all("source has it as sequence (PostgreSQL)" in row[REJECTED]["detail"] for row in rows)
+
+
+def test_within_a_batch_positions_that_do_not_compare_are_a_conflict_and_others_are_none(
+    spark: SparkSession, items: Callable[..., Dataset]
+) -> None:
+    made = items(apply=BY_CONNECTOR)
+    given = IN_ORDER | {name: list(pair) for name, pair in APART.items()}
+    apart = set_apart(read(spark, made, given), made, ()).where(F.col(REJECTED).isNotNull())
+    found = {row.case: row[REJECTED]["reason"] for row in apart.collect()}
+    assert found == dict.fromkeys((f"{name}/1" for name in APART), "incomparable_version")
+
+
+def test_the_table_is_the_databases_wherever_the_log_has_the_changes(
+    fold: Callable[..., BatchRun], items: Callable[..., Dataset], session: SparkSession, lake: Lake
+) -> None:
+    """The changes of a key lie in two partitions, as after more partitions were added, and in batches that come in the
+    wrong order; copies of old ones come last."""
+    made = items(apply=BY_CONNECTOR)
+
+    def at(op: str, id_: int, name: str, first: int, second: int) -> dict[str, Any]:
+        return change(op, id_, name, second, sequence=f'["{first}","{second}"]')
+
+    early = [at("c", 1, "a", 90, 95), at("c", 2, "x", 95, 99), at("c", 3, "y", 95, 100)]
+    late = [at("u", 1, "b", 100, 98), at("d", 2, "", 999, 1_000), at("u", 3, "z", 9_999, 10_000)]
+    done = fold(made, [(1, n, {"id": n + 1}, value) for n, value in enumerate(late)])
+    assert done.published, done.red or done.error
+    done = fold(made, [(0, n, {"id": n + 1}, value) for n, value in enumerate([*early, *early])])
+    assert done.published, done.red or done.error
+    assert done.published.counts == {"superseded": {"stored": 3}, "duplicate": {"message_id": 3}}
+    assert {row["id"]: row["name"] for row in rows_of(lake, made)} == {1: "b", 3: "z"}
+    assert prove(session, lake, made).holds
+
+
+@pytest.mark.by_day("False-a new slot", "True-a new slot", why="each is compared in a batch by day")
+@pytest.mark.parametrize("case", APART)
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_against_the_table_positions_that_do_not_compare_are_red_in_either_order(
+    case: str, newest_first: bool, fold: Callable[..., BatchRun], items: Callable[..., Dataset], lake: Lake
+) -> None:
+    made = items(apply=BY_CONNECTOR)
+    values = []
+    for number, (op, source) in enumerate(APART[case]):
+        value = change(op, 1, f"v{number}", 1)
+        value["source"] = {"name": "inv", "table": "items", "ts_ms": 1_000} | source
+        values.append((0, number, {"id": 1}, value))
+    first, second = reversed(values) if newest_first else values
+    done = fold(made, [first])
+    assert done.published, done.red or done.error
+    red = fold(made, [second]).red
+    assert red
+    [way_out] = [said for said in red.ways_out if said.startswith("the connector's position is of another server")]
+    assert "declare apply.version: {from: offset}, and run onefold rebuild" in way_out
+    assert [row["name"] for row in rows_of(lake, made)] == [first[3]["after"]["name"]]

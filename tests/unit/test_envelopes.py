@@ -200,7 +200,21 @@ def test_a_field_that_is_read_from_a_mark_is_of_its_declared_type_or_named() -> 
     [
         ({"apply": {"mode": "append"}}, "changes update and delete rows.*write apply.mode: upsert"),
         ({"apply": FILE["apply"] | {"version": {"from": "n"}}}, "a delete .* has no field but its key; write offset"),
-        ({"apply": FILE["apply"] | {"version": {"from": "debezium"}}}, "not_supported_yet: apply.version.from"),
+        (
+            {
+                "apply": FILE["apply"] | {"version": {"from": "debezium"}},
+                "value": {"fields": FILE["value"]["fields"]},
+                "identity": {},
+            },
+            "debezium.major needs value.envelope: debezium",
+        ),
+        (
+            {
+                "apply": FILE["apply"] | {"version": {"from": "debezium"}},
+                "value": FILE["value"] | {"fields": FILE["value"]["fields"] | {"debezium": "string?"}},
+            },
+            "debezium is the position of the connector, and value.fields has a field of this name",
+        ),
         ({"apply": FILE["apply"] | {"version": {"from": "envelope.ts_ms"}}}, "envelope values are text.*long"),
         ({"identity": {"message_id": "debezium.lsn"}}, "debezium has no lsn; write debezium.position"),
         ({"identity": {"business_key": ["debezium.position"]}}, "it is an identity.message_id"),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onefold.dataset.base import not_built
 from onefold.dataset.defaults import check_defaults
-from onefold.dataset.envelopes import DELETED, POSITION, Envelope
+from onefold.dataset.envelopes import DELETED, ORDER_PARTS, ORDERS, POSITION, Envelope
 from onefold.dataset.expressions import (
     CASTS,
     LOG_POSITIONS,
@@ -306,8 +305,6 @@ def _kind_of(dataset: Declaration, expression: Expression) -> FieldType:
 
 
 def _check_path(dataset: Declaration, place: str, text: str, path: Path) -> None:
-    if path == Path("value", POSITION.root) and path.name not in dataset.value.fields and "version" in place:
-        raise not_built(f"{place}: debezium, the position of the connector as a version; write offset")
     if path.root == "value" and path.name not in dataset.value.fields:
         known = ", ".join(dataset.value.fields)
         roots = f"; {path.name!r} is none of {', '.join(ROOTS)}" if path.inner else ""
@@ -336,6 +333,10 @@ def _check_envelope(dataset: Declaration) -> None:
             "write apply.mode: upsert"
         )
     version = dataset.apply.version
+    if version and version.by_connector and ORDERS in dataset.value.fields:
+        raise ValueError(
+            f"apply.version.from: {ORDERS} is the position of the connector, and value.fields has a field of this name"
+        )
     if not dataset.deletes_by_envelope or version is None:
         return
     for place, text in version.expressions:
@@ -349,6 +350,8 @@ def _check_envelope(dataset: Declaration) -> None:
 def _check_attribute(dataset: Declaration, place: str, text: str, path: Path) -> None:
     if not dataset.value.envelope.has_attributes:
         raise ValueError(f"{place}: {shorten(text)}: {path.root}.{path.name} needs value.envelope: debezium")
+    if path in ORDER_PARTS and dataset.apply.version and dataset.apply.version.by_connector:
+        return
     if path.root == POSITION.root and path != POSITION:
         raise ValueError(f"{place}: {shorten(text)}: debezium has no {path.name}; write debezium.position")
     if path == POSITION and place != "identity.message_id":

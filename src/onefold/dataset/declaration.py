@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from onefold.dataset.base import Model, Name
 from onefold.dataset.defaults import json_of
-from onefold.dataset.envelopes import DELETED, POSITION, Attribute, Envelope, attributes_of
+from onefold.dataset.envelopes import DELETED, ORDER_PARTS, POSITION, Attribute, Envelope, attributes_of
 from onefold.dataset.evolution import Shape
 from onefold.dataset.expressions import CASTS, OF_ENVELOPE, PERIODS, Call, Expression, Fallback, Path, parse, paths
 from onefold.dataset.masked_columns import masked_columns
@@ -133,6 +133,8 @@ class Declaration(Model):
                 return self.fields[name].part(inner)
             case Path() if expression == DELETED:
                 return FieldType("boolean")
+            case Path() if expression in ORDER_PARTS:
+                return FieldType("decimal", precision=38)
             case Fallback(terms):
                 return self.type_of(terms[0])
             case Call("pg_lsn", _):

@@ -48,6 +48,12 @@ PLACES: tuple[Attribute, ...] = tuple(
     )
 )
 """Where connectors have the position of a change (each some of these)."""
+ORDERS = "debezium"
+"""As `apply.version.from`: the connector's position, which orders the changes of a key."""
+ORDER_PARTS = tuple(Path("debezium", name) for name in ("major", "minor", "step", "source"))
+"""The position as numbers, the weightiest first (`onefold.values.connector_positions`). `source` tells which kind of
+database it is of, and which server."""
+_ORDERED_BY: tuple[Attribute, ...] = (("source", "server_id"), ("source", "ts_ms"), OP, *PLACES)
 POSITION_PARTS: tuple[Attribute, ...] = (("source", "name"), OP, ("source", "ts_ms"), *PLACES)
 """What tells the changes of a key apart. A change that a connector sends again is equal in all of it."""
 
@@ -60,6 +66,8 @@ def attributes_of(expressions: Iterable[Expression]) -> list[Attribute]:
             found |= {OP, MARKED}
         elif path == POSITION:
             found |= {*POSITION_PARTS}
+        elif path in ORDER_PARTS:
+            found |= {*_ORDERED_BY}
         elif path.root == "envelope":
             found.add((path.name, *path.inner))
     return sorted(found)

@@ -12,7 +12,7 @@ LAYOUT = 2
 """How Onefold's tables are laid out. It is part of every generation: where it is another, a table is rebuilt."""
 
 _NAMES = """
-_action _again _ahead _apart _beaten _becomes _before _begins _behind _business_key _clashes _cluster _compared
+_action _again _ahead _apart _beaten _becomes _before _begins _behind _business_key _cluster _compared
 _content _contested _copy _covered _delivered _detail _differs _earlier _end _entries _envelope _fate _filtered
 _filtered_key _finding _first _first_sent _hash _hash_after _hash_before _head _headers _identity _in_run _incarnation
 _is_base _is_delete _is_hidden _judged _key _key_bytes _key_decoded _key_text _key_variant _late _left_out

@@ -17,6 +17,7 @@ from onefold.instants import span_text
 from onefold.records import envelope as E
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.values.connector_positions import POSTGRES, SERVERS
 from onefold.values.decode import REJECTED
 from onefold.values.expressions import compile_expression
 from onefold.values.rejection import rejected, unusable
@@ -30,9 +31,19 @@ _OFFSETS = 1 << 48
 """More than a partition ever has: the offsets of a re-created topic, read as versions, start above it."""
 
 
+_NO_POSITION = (
+    "debezium: the change has no position that orders it. source has it as sequence (PostgreSQL), file and pos (MySQL, "
+    "MariaDB), commit_lsn (SQL Server), scn (Oracle) or ord (MongoDB); ExtractNewRecordState adds it by add.fields"
+)
+
+
 def version_of(version: Version) -> tuple[Column, list[Column]]:
     """A record's version, and why it has none. Of the number it expects, only the next can follow."""
     given = [(place, text, compile_expression(parse(text))) for place, text in version.expressions]
+    if version.by_connector:
+        parts = [part.value for _, _, part in given]
+        missing = reduce(Column.__or__, (part.isNull() for part in parts))
+        return _composite(parts), [F.when(missing, rejected(Reason.NULL_VERSION, _NO_POSITION))]
     refused = [unusable(part, Reason.NULL_VERSION, text) for _, text, part in given]
     parts = [_of_incarnation(text, part.value) for place, text, part in given if place == "from"]
     for expected in (part.value for place, _, part in given if place == "expected"):
@@ -84,6 +95,8 @@ def _composite(parts: Sequence[Column]) -> Column:
 def set_apart(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
     """Records whose version does not compare with that of an earlier one of their key leave the fold, as a conflict:
     what is before the offset is equal, and they are of another partition. Adds `APART`, the order of that other."""
+    if version_by_connector(dataset):
+        return _leaving(records.withColumn(APART, _incomparable_in_batch(within)), _OTHER_LOG)
     if dataset.before_offset is None:
         return records
     key: list[Column | str] = [C.KEY, *within, *parts_before_offset(dataset, F.col(C.VERSION))]
@@ -94,17 +107,80 @@ def set_apart(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> 
         F.lit("offsets of two partitions order nothing: an earlier record of the key is in "),
         *(F.col(APART)[name].cast("string") if name else F.lit("-") for name in ("topic", "", "partition")),
     )
+    return _leaving(marked, said)
+
+
+def _leaving(marked: DataFrame, said: Column | str) -> DataFrame:
+    """Records that are set apart without their key, and with the reason."""
+    said = F.lit(said) if isinstance(said, str) else said
     gone = F.col(APART).isNotNull()
     left = F.when(gone, F.struct(F.lit(Reason.INCOMPARABLE_VERSION).alias("reason"), said.alias("detail")))
     columns = {REJECTED: F.coalesce(F.col(REJECTED), left), C.KEY: F.when(~gone, F.col(C.KEY))}
-    if C.READABLE_KEY in records.columns:
+    if C.READABLE_KEY in marked.columns:
         columns[C.READABLE_KEY] = F.when(gone, F.col(C.KEY)).otherwise(F.col(C.READABLE_KEY))
     return marked.withColumns(columns)
+
+
+_OTHER_LOG = (
+    "positions of the connector that do not compare: of another server, or of another replication slot than an earlier "
+    "record of the key"
+)
+
+
+def version_by_connector(dataset: Dataset) -> bool:
+    """Whether the position of Debezium's connector is the version."""
+    return dataset.apply.version is not None and dataset.apply.version.by_connector
+
+
+class _Position:
+    """A version that is the position of a connector, by its parts."""
+
+    def __init__(self, version: Column) -> None:
+        self.first, self.kind, self.second, source = (version[f"v{number}"] for number in range(1, 5))
+        self.database = F.floor(source / F.lit(1 << SERVERS))
+        self.server = source % F.lit(1 << SERVERS)
+        self.is_postgres = self.database == POSTGRES
+        self.is_streamed = self.is_postgres & (self.first >= 0) & (self.kind == 1)
+        self.is_first_read = self.is_postgres & (self.first < 0) & (self.kind == 0)
+
+    def is_after_slot(self, other: _Position) -> Column:
+        """Whether it has no first part, and was written behind a change that has: a new slot wrote it."""
+        return self.is_postgres & (self.first < 0) & other.is_streamed & (self.second > other.first)
+
+    def differs(self, other: _Position) -> Column:
+        """Whether two positions do not compare."""
+        servers = (self.server > 0) & (other.server > 0) & (self.server != other.server)
+        reads = self.is_first_read & other.is_first_read & (self.second != other.second)
+        apart = (self.database != other.database) | servers | reads
+        return apart | self.is_after_slot(other) | other.is_after_slot(self)
+
+
+def _incomparable_in_batch(within: tuple[str, ...]) -> Column:
+    """Of a record of a batch the order of another of its key with which its position does not compare, and which is of
+    the smaller database, server, first read or change; null: there is none."""
+    at = _Position(F.col(C.VERSION))
+    of_key = Window.partitionBy(C.KEY, *within)
+
+    def least(value: Column, where: Column) -> Column:
+        found = F.when(where, F.struct(value.alias("value"), F.col(C.ORDER).alias("order")))
+        return F.min(found).over(of_key)
+
+    streamed, read = least(at.first, at.is_streamed), least(at.second, at.is_first_read)
+    server, database = least(at.server, at.server > 0), least(at.database, F.lit(True))
+    behind = at.is_postgres & (at.first < 0) & (at.second > streamed["value"])
+    other = F.when(at.database > database["value"], database["order"])
+    other = other.when((at.server > 0) & (at.server > server["value"]), server["order"])
+    other = other.when(behind, streamed["order"])
+    other = other.when(at.is_first_read & (at.second > read["value"]), read["order"])
+    return F.when(F.col(C.KEY).isNotNull(), other)
 
 
 def are_apart(has: Column, base_order: Column, dataset: Dataset) -> Column:
     """Whether a version does not compare with that of the row that the base has: only the offsets differ, of two
     partitions."""
+    if version_by_connector(dataset):
+        mine, base = (_Position(F.col(name)) for name in (C.VERSION, U.BASE + C.VERSION))
+        return F.coalesce(has & mine.differs(base), F.lit(False))
     if dataset.before_offset is None:
         return F.lit(False)
     parts = (parts_before_offset(dataset, F.col(name)) for name in (C.VERSION, U.BASE + C.VERSION))

@@ -112,7 +112,7 @@ def comes_back(dataset: Dataset) -> str | None:
     if not dataset.version_of_delivery or {Level.MESSAGE_ID, Level.PRODUCER} & {*dataset.declared_levels}:
         return None
     version = dataset.apply.version
-    read_from = ", ".join(text for _, text in version.expressions) if version else ""
+    read_from = version.named if version else ""
     return (
         f"its version is read from {read_from}, so a copy that is sent again has a newer version, and no identity is "
         "declared that tells it from a new record: the key comes back with it. Delete it where it is sent from, or "

@@ -11,7 +11,7 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from onefold.dataset.envelopes import DELETED, MARKED, OP, PLACES, POSITION_PARTS, Attribute
+from onefold.dataset.envelopes import DELETED, MARKED, OP, PLACES, POSITION, POSITION_PARTS, Attribute
 from onefold.dataset.expressions import (
     PERIODS,
     Call,
@@ -29,6 +29,7 @@ from onefold.dataset.types import number_type
 from onefold.instants import FIRST, LAST
 from onefold.records import envelope as E
 from onefold.values import text as T
+from onefold.values.connector_positions import position_part
 from onefold.values.format import ENVELOPE, KEY_TEXT, SCHEMA_NAME
 from onefold.values.key_parts import part_of_key, scalar_text
 from onefold.values.rejection import Compiled, not_utf8
@@ -90,7 +91,7 @@ def _path(root: str, name: str, inner: tuple[str, ...]) -> Column:
     if root == "envelope":
         return _is_marked_deleted() if Path(root, name, inner) == DELETED else _attribute((name, *inner))
     if root == "debezium":
-        return _position()
+        return _position() if Path(root, name, inner) == POSITION else position_part(name, _attribute, _of_hex)
     if root == "key":
         return scalar_text(*part_of_key(name, *inner)) if name else F.col(KEY_TEXT)
     if root == "timestamp":

@@ -74,7 +74,7 @@ class Upsert(Apply):
         if self.version.max_ahead is not None and not dataset.times_of_version:
             raise ValueError(
                 "apply.version.max_ahead: it limits a version that is a time, and none of "
-                f"{', '.join(text for _, text in self.version.expressions)} is a timestamp or date of the record's own"
+                f"{self.version.named} is a timestamp or date of the record's own"
             )
 
     def _check_version(self, dataset: Declaration) -> None:
@@ -108,8 +108,7 @@ class Upsert(Apply):
 
     def sentence(self) -> str:
         """The newest version by key."""
-        order = ", ".join(text for _, text in self.version.expressions)
         deleted = f"; deleted by {self.delete_when}" if self.delete_when not in (None, "never") else ""
-        return f" by {', '.join(self.key)}: {self._which} {order}{deleted}"
+        return f" by {', '.join(self.key)}: {self._which} {self.version.named}{deleted}"
 
     _which: ClassVar[str] = "the newest"

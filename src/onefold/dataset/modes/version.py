@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from onefold.dataset.base import ExpressionText, Model
+from onefold.dataset.envelopes import ORDER_PARTS, ORDERS
 from onefold.instants import Duration
 
 MAX_AHEAD = timedelta(days=1)
@@ -55,8 +56,21 @@ class Version(Model):
     @property
     def parts(self) -> list[str]:
         """The expressions that make the version, the weightiest first; without `from` there is none."""
+        if self.by_connector:
+            return [f"{part.root}.{part.name}" for part in ORDER_PARTS]
         given = self.from_ or []
         return given if isinstance(given, list) else [given]
+
+    @property
+    def by_connector(self) -> bool:
+        """Whether the position of Debezium's connector is the version."""
+        return self.from_ == ORDERS
+
+    @property
+    def named(self) -> str:
+        """What the version is read from, as the file says it."""
+        given = self.from_ if isinstance(self.from_, list) else [self.from_]
+        return ", ".join(text for text in (*given, self.expected) if text)
 
     @property
     def expressions(self) -> list[tuple[str, str]]:

@@ -92,7 +92,7 @@ def compaction(facts: Facts) -> Iterator[Finding]:
         elif apply.version and apply.version.parts != ["offset"]:
             severity = "warning"
             why = (
-                f"Compaction keeps a key's last record, not that of the highest {', '.join(apply.version.parts)}: "
+                f"Compaction keeps a key's last record, not that of the highest {apply.version.named}: "
                 "an older record that comes late removes it."
             )
         else:

@@ -135,7 +135,10 @@ def versions(facts: BranchFacts) -> Measurement:
     if version and dataset.ties_by_offset:
         larger = "larger" if version.tie == "last" else "smaller"
         why = f"apply.version.tie: {version.tie} takes the {larger} offset, and {why}"
-        way_out, parts = "declare a second part of the version, such as {}", [*version.parts, "timestamp"]
+        way_out, parts = "declare a second part of the version, such as {}", [version.named, "timestamp"]
+    if version and version.by_connector:
+        why = "the connector's position is of another server, or of a new replication slot"
+        way_out = "declare apply.version: {{from: offset}}"
     clocks = f"[{', '.join(parts)}], which trusts the producers' clocks"
     way_out = "let the source count on within a version" if dataset.apply.HOLDS else way_out.format(clocks)
     return Measurement(

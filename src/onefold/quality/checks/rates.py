@@ -197,7 +197,7 @@ def _other_way_out(facts: BranchFacts) -> str:
             "smaller), within one partition"
         )
         # A chain counts one number: its version has one part.
-        parts = ", ".join([*version.parts, "timestamp"])
+        parts = ", ".join([version.named, "timestamp"])
         return resolved if dataset.apply.HOLDS else f"{resolved}; or a second part tells them apart: [{parts}]"
     if not version and dataset.identity.business_key:
         return "a wider identity.business_key keeps contents apart that are two things"
@@ -226,7 +226,12 @@ def _way_out_of_backwards(dataset: Dataset) -> str:
             "on from there, or take guard newer with an epoch in front of the version ([header.epoch, value.v])"
         )
     version = dataset.apply.version
-    parts = ", ".join(version.parts if version else ())
+    parts = version.named if version else ""
+    if version and version.by_connector:
+        return (
+            "their rows keep the greater positions. A connector began again with a new slot or on another server: "
+            f"declare apply.version: {{from: offset}}, and run onefold rebuild {dataset.name}"
+        )
     return (
         "their rows keep the greater versions. If the counter began again (a key that was created again, a source that "
         "was restored from a backup), put an epoch that the source raises then in front of it: "
