@@ -5,6 +5,9 @@ producer, and the search for identities that two messages share. The exit code i
 as long.
 
     python -m benchmarks.dedup [--rows 10000000] [--rounds 3]
+    python -m benchmarks.dedup --parts [--rows 1000000]
+
+With `--parts`, the step runs to the end of each of its parts, and the output has what each part adds.
 
 The input is a kcat export: `rows` records, 20 % of them sent twice, payloads of about 150 bytes. The plain job is
 the usual solution: `from_json` of line and payload, which is not strict, the first record of each id by one
@@ -23,10 +26,12 @@ import shutil
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
+from rich.table import Table
 
 from benchmarks.side_by_side import Found, event_log, jvm_peak, median_of, print_medians, print_tasks, run_job, watched
 
@@ -87,6 +92,61 @@ def onefold(folder: Path, name: str = "bench") -> dict[str, float]:
     staged, measured = watched(folder / EVENTS, lambda: dedup.run(session, lake, dataset, plan.batch))
     kept = session.table(staged.table).where("_survivor").count()
     return measured | {"peak_mb": jvm_peak(session), "records": staged.records, "kept": kept}
+
+
+PARTS = ("read", "decode", "identify", "choose", "write")
+"""The parts of the step: the envelope of each record; declared fields; identity and digests; survivors, by the one
+exchange, a sort and windows; the staging table. The whole step counts that table then."""
+
+
+def until(folder: Path, part: str) -> dict[str, float]:
+    """The dedup step to the end of a part, whose rows are not written; `write` writes them."""
+    from onefold.dataset import load_dataset
+    from onefold.dedup.identity import identify
+    from onefold.dedup.staging import needed, slots_for, staged_columns, write_staging
+    from onefold.dedup.survivors import choose_survivors
+    from onefold.landing.land import land_batch, manifest_of, plan_batch
+    from onefold.records.landed_objects import objects_named
+    from onefold.records.read import read_records
+    from onefold.spark.codegen import sized
+    from onefold.values.decode import decode
+
+    lake, session = _session(folder, f"until-{part}")
+    dataset = load_dataset(folder / "datasets" / "bench.yaml")
+    plan = plan_batch(lake, dataset, export=str(folder / "export"))
+    land_batch(lake, dataset, plan.batch)
+    manifest = manifest_of(lake, dataset, plan.batch)
+
+    def run() -> None:
+        with sized(session, manifest.size), objects_named(manifest):
+            records = read_records(session, lake, dataset, manifest)
+            if part != "read":
+                records = decode(records, dataset)
+            if part in PARTS[2:]:
+                records = needed(identify(records, dataset), dataset)
+            if part in PARTS[3:]:
+                judged = choose_survivors(records, dataset, slots_for(manifest, dataset.target.buckets))
+                records = staged_columns(judged, dataset)
+            if part == "write":
+                write_staging(records, dataset, "bench")
+            else:
+                records.write.format("noop").mode("overwrite").save()
+
+    _, measured = watched(folder / EVENTS, run)
+    return measured | {"peak_mb": jvm_peak(session), "records": manifest.size, "kept": 0}
+
+
+def print_parts(console: Console, found: Found) -> None:
+    """Print a line per part: the seconds to its end, and those that it adds; medians."""
+    table = Table(title="parts of the step, median of the rounds", title_justify="left")
+    for name in ("part", "seconds to its end", "adds"):
+        table.add_column(name, justify="left" if name == "part" else "right")
+    before = 0.0
+    for part, runs in found.items():
+        median = median_of(runs)
+        table.add_row(part, f"{median:.1f}", f"{median - before:.1f}")
+        before = median
+    console.print(table)
 
 
 def all_levels(folder: Path) -> dict[str, float]:
@@ -168,11 +228,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000, help="records in the export")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each job")
-    parser.add_argument("--job", choices=JOBS, help=argparse.SUPPRESS)
+    parser.add_argument("--parts", action="store_true", help="how long each part of the step takes")
+    parser.add_argument("--job", choices=(*JOBS, *PARTS), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.job:
-        print(json.dumps(globals()[args.job](args.folder)))
+        job = partial(until, part=args.job) if args.job in PARTS else globals()[args.job]
+        print(json.dumps(job(args.folder)))
         return 0
     console = Console()
     with tempfile.TemporaryDirectory(prefix="onefold-bench-") as scratch:
@@ -183,13 +245,17 @@ def main() -> int:
         generate(folder / "export", args.rows)
         size = sum(path.stat().st_size for path in (folder / "export").iterdir())
         console.print(f"{args.rows:,} records, {size / 1e9:.2f} GB; {os.cpu_count()} cores")
-        found: Found = {job: [] for job in JOBS}
+        jobs = (*PARTS, "onefold") if args.parts else JOBS
+        found: Found = {job: [] for job in jobs}
         for number in range(args.rounds):
-            for job in JOBS:
+            for job in jobs:
                 found[job].append(run_job("benchmarks.dedup", job, folder))
                 console.print(f"round {number + 1}: {job:<12} {found[job][-1]['seconds']:8.1f} s")
                 for left in (*folder.glob("lake-*"), folder / "duckdb", folder / "duckdb.parquet"):
                     shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+    if args.parts:
+        print_parts(console, found)
+        return 0
     kept = {runs[0]["kept"] for runs in found.values()}
     if len(kept) != 1:
         console.print(f"the jobs disagree on the rows kept: {kept}")

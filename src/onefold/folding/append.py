@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.folding.judging import Facts, Judged, judge_by
 from onefold.folding.levels import LEVEL, RESENT, narrowest, with_levels
-from onefold.folding.positions import clashes, repeats
+from onefold.folding.positions import NEIGHBOUR, clashes, neighbour, repeats
 from onefold.folding.strategy import BASE_ORDER, PLACED, Folding, Placing
 from onefold.folding.ties import EARLIEST, in_order
 from onefold.folding.witness import witness_of
@@ -54,6 +54,10 @@ def loser(f: Facts, dataset: Dataset) -> Judged:
     )
 
 
+_OF_FIRST = (_NUMBER, _CONTENT, _ORDER, _WITNESS) = ("_number", "_fact_content", "_fact_order", "_fact_witness")
+"""A record's place among those of its identity, and what the first of them has."""
+
+
 class Fold(Folding):
     """Mode append."""
 
@@ -64,23 +68,30 @@ class Fold(Folding):
         group = Window.partitionBy(C.KEY, *within).orderBy(*preference)
         rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
         content = C.compared(dataset)
-        first_content, first_order = F.first(content).over(rows), F.first(C.ORDER).over(rows)
-        witness = F.first(witness_of(records)).over(rows)
-        lost = F.row_number().over(group) > 1
+        ranked = levelled.withColumns(
+            {
+                _NUMBER: F.row_number().over(group),
+                _CONTENT: F.first(content).over(rows),
+                _ORDER: F.first(C.ORDER).over(rows),
+                _WITNESS: F.first(witness_of(records)).over(rows),
+                **neighbour(group),
+            }
+        )
+        lost = F.col(_NUMBER) > 1
         # Equal positions are folded first: a record read twice says nothing new, whichever record survives.
-        repeated = repeats(group)
-        same = (F.col(content) == first_content) | repeated
+        repeated = repeats()
+        same = (F.col(content) == F.col(_CONTENT)) | repeated
         reason = F.coalesce(F.when(repeated, F.lit(Reason.POSITION)), F.col(LEVEL), F.lit(dataset.deciding))
-        clash = F.when(clashes(group, dataset), Reason.INCONSISTENT_POSITION).otherwise(Reason.SAME_IDENTITY)
-        return levelled.withColumns(
+        clash = F.when(clashes(dataset), Reason.INCONSISTENT_POSITION).otherwise(Reason.SAME_IDENTITY)
+        return ranked.withColumns(
             {
                 C.SURVIVOR: ~lost,
                 C.VERDICT: F.when(lost, F.when(same, Verdict.DUPLICATE).otherwise(Verdict.CONFLICT)),
                 C.REASON: F.when(lost, F.when(same, reason).otherwise(clash)),
-                C.WINNER: F.when(lost, first_order),
-                C.WITNESS: F.when(lost, witness),
+                C.WINNER: F.when(lost, F.col(_ORDER)),
+                C.WITNESS: F.when(lost, F.col(_WITNESS)),
             }
-        ).drop(LEVEL, RESENT)
+        ).drop(LEVEL, RESENT, *_OF_FIRST, *NEIGHBOUR)
 
     def judge(self, staged: DataFrame, base: DataFrame, placing: Placing = PLACED) -> DataFrame:
         """By a join of each record with the row of its identity."""

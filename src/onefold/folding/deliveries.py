@@ -41,7 +41,9 @@ the row, and of the greatest message next to it; or null."""
 LOWERED = "_lowered"
 """Of all records of a key, {blocked}: the row's message has an earlier delivery among them; null: it has none.
 `blocked`: another message is the row then, and its content is not at hand."""
-_KNOWN, _IS_FIRST, _BEFORE, _MINE = (f"_fact_{name}" for name in ("known", "is_first", "before", "mine"))
+_KNOWN, _IS_FIRST, _FIRST_HERE, _BEFORE, _MINE, _OWN, _STORED, _LATER = (
+    f"_fact_{name}" for name in ("known", "is_first", "first_here", "before", "mine", "own", "stored", "later")
+)
 
 
 def known_messages(messages: DataFrame, dataset: Dataset, tie: str, of_row: tuple[str, ...]) -> DataFrame:
@@ -108,9 +110,12 @@ def _with_stored(records: DataFrame, dataset: Dataset, tie: str, by: tuple[str, 
     """Copies of what the ledger has are copies, too, and so is what is covered, which has the verdict of its position;
     and `_earlier`."""
     mine, witness = F.col(_MINE), records.select(f"{FIRST_SENT}.witness").schema[0].dataType
-    own = F.filter(_KNOWN, _is_own(dataset, by))
-    stored = F.get(F.filter(own, lambda other: _is_not_after(other, mine, dataset, tie)), F.lit(0))
-    later = F.filter(own, lambda other: _is_not_after(mine, other, dataset, tie))
+    own, stored, later = F.col(_OWN), F.col(_STORED), F.col(_LATER)
+    not_after = F.filter(own, lambda other: _is_not_after(other, mine, dataset, tie))
+    not_before = F.filter(own, lambda other: _is_not_after(mine, other, dataset, tie))
+    # Columns of their own: Spark would compute, and plan, each once more wherever it is used.
+    records = records.withColumn(_OWN, F.filter(_KNOWN, _is_own(dataset, by)))
+    records = records.withColumns({_STORED: F.get(not_after, F.lit(0)), _LATER: not_before})
     is_same = position_of(stored["order"]) == position_of(mine["order"])
     of_table = {
         "version": stored["version"],
@@ -141,7 +146,7 @@ def _with_stored(records: DataFrame, dataset: Dataset, tie: str, by: tuple[str, 
             EARLIER: F.when(~copy & F.get(later, F.lit(0)).isNotNull(), _struct(earlier)),
             LATE: ~leads & _beats(leader, first, tie) & _beats(mine, leader, tie),
         }
-    )
+    ).drop(_OWN, _STORED, _LATER)
 
 
 def _with_first(records: DataFrame, dataset: Dataset, tie: str, by: tuple[str, ...]) -> DataFrame:
@@ -151,17 +156,16 @@ def _with_first(records: DataFrame, dataset: Dataset, tie: str, by: tuple[str, .
     of_message, placed = [*by, S.MESSAGE, C.compared(dataset)], deciding_order(F.col(_MINE)["order"], tie)
     sent = Window.partitionBy(*of_message).orderBy(version, placed, hash_)
     session = [C.PRODUCER] if C.PRODUCER in records.columns else []
-    first = F.first(with_witness(records, C.VERSION, C.ORDER, *session)).over(sent)
-    is_first = F.row_number().over(sent) == 1
+    delivery = F.first(with_witness(records, C.VERSION, C.ORDER, *session))
+    marked = records.withColumns({FIRST_SENT: delivery.over(sent), _IS_FIRST: F.row_number().over(sent) == 1})
+    first = F.col(FIRST_SENT)
     if dataset.ties_by_offset:
         partition = partition_of(F.col(C.ORDER))
         here = Window.partitionBy(*of_message, C.VERSION, partition).orderBy(placed, hash_)
         is_smallest = version == first["version"]
-        is_first = is_smallest & (F.row_number().over(here) == 1)
-        of_partition = F.first(with_witness(records, C.VERSION, C.ORDER, *session)).over(here)
-        first = F.when(is_smallest, of_partition).otherwise(first)
-    marked = records.withColumns({FIRST_SENT: first, _IS_FIRST: is_first})
-    first = F.col(FIRST_SENT)
+        marked = marked.withColumns({_FIRST_HERE: delivery.over(here), _IS_FIRST: F.row_number().over(here) == 1})
+        chosen = F.when(is_smallest, F.col(_FIRST_HERE)).otherwise(first)
+        marked = marked.withColumns({FIRST_SENT: chosen, _IS_FIRST: is_smallest & F.col(_IS_FIRST)}).drop(_FIRST_HERE)
     level = F.when(position_of(first["order"]) == position_of(F.col(C.ORDER)), Reason.POSITION)
     if session:
         same = (first["producer"] == F.col(C.PRODUCER)) & (partition_of(first["order"]) == partition_of(F.col(C.ORDER)))

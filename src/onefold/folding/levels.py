@@ -16,6 +16,7 @@ from onefold.vocabulary import Finding, Level, Reason, Scope
 RETRIES = (Level.PRODUCER, Level.MESSAGE_ID)
 """Levels at which a client itself sends again: what they repeat is no new version."""
 LEVEL, RESENT = "_level", "_resent"
+_FIRST = "_fact_first"
 _PARTITION = tuple(name.removeprefix("_") for name in E.POSITION[:-1])
 
 
@@ -67,14 +68,14 @@ def with_levels(
         if level in RETRIES and retries:
             # The same id under one key with equal content is a retry, whatever its version.
             rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-            content = C.compared(dataset)
-            first = F.first(with_witness(records, C.ORDER, content)).over(rows)
+            content, first = C.compared(dataset), F.col(_FIRST)
+            records = records.withColumn(_FIRST, F.first(with_witness(records, C.ORDER, content)).over(rows))
             same = first[content.removeprefix("_")] == F.col(content)
             again = sent & (first["order"] != F.col(C.ORDER)) & same
             resent = F.coalesce(resent, F.when(again, F.struct(F.lit(level).alias("level"), *_pointer(first))))
         records = records.withColumns({LEVEL: found, RESENT: resent})
         found, resent = F.col(LEVEL), F.col(RESENT)
-    return records
+    return records.drop(_FIRST)
 
 
 def _pointer(of: Column) -> list[Column]:

@@ -24,7 +24,7 @@ from onefold.folding.deliveries import (
 )
 from onefold.folding.judging import Facts, Judged, judge_by
 from onefold.folding.levels import LEVEL, RESENT, RETRIES, finding, narrowest, no_level, with_levels
-from onefold.folding.positions import clashes, partition_of, repeats
+from onefold.folding.positions import NEIGHBOUR, clashes, neighbour, partition_of, repeats
 from onefold.folding.strategy import BASE_ORDER, BASE_VERSION, LOWERS, PLACED, Folding, Placing
 from onefold.folding.ties import (
     answered,
@@ -217,8 +217,7 @@ class Fold(Folding):
             {
                 "_number": F.row_number().over(group),
                 "_starts": starts,
-                "_repeats": repeats(group),
-                "_clashes": clashes(group, dataset),
+                **neighbour(group),
                 "_top": F.first(with_witness(records, C.ORDER)).over(rows),
             }
         )
@@ -230,9 +229,9 @@ class Fold(Folding):
         lost = copy | (tied if self.EVERY_VERSION else F.col("_number") > 1)
         same = F.col(content) == F.col("_head")[content.removeprefix("_")]
         retry = F.col(RESENT).isNotNull()
-        duplicate, clashing = tied & (same | F.col("_repeats")), tied & F.col("_clashes")
+        duplicate, clashing = tied & (same | repeats()), tied & clashes(dataset)
         apart = tied & F.col(C.PLACELESS) if dataset.ties_by_offset else F.lit(False)
-        reason = F.coalesce(F.when(F.col("_repeats"), F.lit(Reason.POSITION)), F.col(LEVEL), F.lit(Reason.KEY_VERSION))
+        reason = F.coalesce(F.when(repeats(), F.lit(Reason.POSITION)), F.col(LEVEL), F.lit(Reason.KEY_VERSION))
         decided = ranked.withColumns(
             {
                 C.SURVIVOR: ~lost,
@@ -257,7 +256,7 @@ class Fold(Folding):
                     for name, part in ((C.WINNER, "order"), (C.WITNESS, "witness"))
                 },
             }
-        ).drop("_number", "_starts", "_repeats", "_clashes", "_top", "_head", AHEAD, BEHIND, LEVEL, RESENT)
+        ).drop("_number", "_starts", *NEIGHBOUR, "_top", "_head", AHEAD, BEHIND, LEVEL, RESENT)
         return settle_copies(decided) if dataset.versions_by_delivery else decided
 
     def _with_places(self, ranked: DataFrame, group: WindowSpec, within: tuple[str, ...]) -> DataFrame:

@@ -178,6 +178,9 @@ class Fold(upsert.Fold):
 _BASE, _ROWS, _LINKED = "_is_base", "_rows", "_linked"
 _HEAD, _TWIN, _FIRST, _RUN, _END = "_chain_head", "_chain_twin", "_chain_first", "_chain_run", "_chain_end"
 _SPANS = "_chain_spans"
+_FACTS = (_MET, _SAME, _SAME_ORDER, _AT_END, _ABOVE, _NEW, _INCONSISTENT, _APART) = tuple(
+    f"_fact_{name}" for name in ("met", "same", "same_order", "at_end", "above", "new", "inconsistent", "apart")
+)
 
 
 def _placed(rows: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
@@ -227,12 +230,12 @@ def _whole(window: WindowSpec) -> WindowSpec:
 
 
 def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
-    tie, exact = version_in(dataset).tie, F.lit(dataset.source.exact)
+    tie, rows = version_in(dataset).tie, _with_facts(rows, dataset)
     head, twin, version, end = F.col(_HEAD), F.col(_TWIN), F.col(C.VERSION), F.col(_END)
     base, wins = F.col(_BASE), F.col(_FIRST)
-    has_head, met = head["version"].isNotNull(), twin["version"].isNotNull()
-    same, same_order = _same_content(dataset, twin), F.col(C.ORDER) == twin["order"]
-    at_end, above = version == end, version > end
+    has_head, new = head["version"].isNotNull(), F.col(_NEW)
+    met, same, same_order, at_end, above = map(F.col, (_MET, _SAME, _SAME_ORDER, _AT_END, _ABOVE))
+    spans, inconsistent, apart = map(F.col, (_SPANS, _INCONSISTENT, _APART))
     fresh = (
         F.when(F.col(C.DELETED), Reason.DELETE)
         .when(is_hidden(dataset), Reason.HIDE)
@@ -247,10 +250,6 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
     )  # of a row that is the head, or stays above a gap
 
     # Of the batch.
-    inconsistent = met & same_order & ~same & exact
-    spans = F.col(_SPANS)
-    apart = F.coalesce(met & ~same & ~inconsistent & spans, F.lit(False))
-    new = version > F.coalesce(head["version"], F.lit(version_in(dataset).begins) - 1)
     verdict = (
         F.when(met & same, Verdict.DUPLICATE)
         .when(inconsistent | apart, Verdict.CONFLICT)
@@ -298,7 +297,27 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
     )
     decided = where_row_lies(decided, met)
     changed = (~base | F.col(U.ACTION).isNotNull()) & ~F.col(U.COVERED)
-    return decided.where(changed).drop(_BASE, _LINKED, _HEAD, _TWIN, _SPANS, _FIRST, _RUN, _END, S.STATE)
+    return decided.where(changed).drop(_BASE, _LINKED, _HEAD, _TWIN, _SPANS, _FIRST, _RUN, _END, S.STATE, *_FACTS)
+
+
+def _with_facts(rows: DataFrame, dataset: Dataset) -> DataFrame:
+    """With what the rules ask of a link, next to the head and the base's row of its version: columns, or Spark would
+    compute each once more in every rule."""
+    head, twin, version, end = F.col(_HEAD), F.col(_TWIN), F.col(C.VERSION), F.col(_END)
+    known = rows.withColumns(
+        {
+            _MET: twin["version"].isNotNull(),
+            _SAME: _same_content(dataset, twin),
+            _SAME_ORDER: F.col(C.ORDER) == twin["order"],
+            _AT_END: version == end,
+            _ABOVE: version > end,
+            _NEW: version > F.coalesce(head["version"], F.lit(version_in(dataset).begins) - 1),
+        }
+    )
+    differs = F.col(_MET) & ~F.col(_SAME)
+    inconsistent = F.coalesce(differs & F.col(_SAME_ORDER) & F.lit(dataset.source.exact), F.lit(False))
+    apart = F.coalesce(differs & ~inconsistent & F.col(_SPANS), F.lit(False))
+    return known.withColumns({_INCONSISTENT: inconsistent, _APART: apart})
 
 
 def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -> DataFrame:
@@ -310,8 +329,10 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
     met = [rows[name] == known_rows[name] for name in by]
     found = rows.join(known_rows, met, "left").select(*(rows[name] for name in rows.columns), _ROWS)
     # A loser of the batch answers to the row that the table has of its version, where the batch's winner does.
-    twin = F.get(F.filter(_ROWS, lambda row: row["version"] == F.col(C.VERSION)), F.lit(0))
-    tie = version_in(dataset).tie
+    of_version = F.filter(_ROWS, lambda row: row["version"] == F.col(C.VERSION))
+    heads = F.filter(_ROWS, lambda row: row["state"].isin(*HEADS))
+    found = found.withColumns({_TWIN: F.get(of_version, F.lit(0)), _HEAD: F.get(heads, F.lit(0))})
+    twin, head, tie = F.col(_TWIN), F.col(_HEAD), version_in(dataset).tie
     answers = F.coalesce(is_before_winner(twin["order"], tie), F.lit(False))
     verdict, reason = answered(_same_content(dataset, twin), tie, Reason.KEY_VERSION)
     was, why = F.col(C.VERDICT), F.col(C.REASON)
@@ -325,7 +346,6 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
     apart = F.coalesce(apart, F.lit(False)) & ~settled
     answers &= ~settled
     # Or to the head, where that is a newer version and lies before it in its partition.
-    head = F.get(F.filter(_ROWS, lambda row: row["state"].isin(*HEADS)), F.lit(0))
     newer = F.coalesce(head["version"] > F.col(C.VERSION), F.lit(False))
     backwards = newer & (F.col(C.REASON) == Reason.SAME_VERSION) & lies_behind(head["order"], dataset)
     backwards = F.coalesce(backwards, F.lit(False))
@@ -350,7 +370,7 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
             U.ACTION: F.lit(None).cast("string"),
             U.BECOMES: F.lit(None).cast("string"),
         }
-    ).drop(_ROWS)
+    ).drop(_ROWS, _TWIN, _HEAD)
 
 
 def _same_content(dataset: Dataset, other: Column) -> Column:

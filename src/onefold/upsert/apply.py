@@ -29,6 +29,7 @@ from onefold.landing.manifest import Manifest
 from onefold.landing.plan import find_plan
 from onefold.offsets import Coverage
 from onefold.spark.concurrently import at_once
+from onefold.spark.cut import cut
 from onefold.spark.flat_structs import read_flat
 from onefold.spark.key_filter import worthwhile
 from onefold.tables import staging as C
@@ -177,7 +178,7 @@ def met(at: Attempt, marked: DataFrame) -> Iterator[DataFrame]:
         return
     kept = rows.persist()
     try:
-        yield kept
+        yield cut(kept)
     finally:
         kept.unpersist()
 

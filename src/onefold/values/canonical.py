@@ -108,7 +108,8 @@ def _text(kind: FieldType, column: Column) -> Column:
             return F.unix_micros(column).cast("string")
         case "decimal":
             text = column.cast("string")
-            return F.when(text.contains("."), F.regexp_replace(text, r"\.?0+$", "")).otherwise(text)
+            short = F.rtrim(F.rtrim(text, F.lit("0")), F.lit("."))
+            return F.when(text.contains("."), short).otherwise(text)
         case "double":
             # In hexadecimal, exactly: the decimal text of a double differs between releases of Java.
             text = F.format_string("%a", F.when(column == 0, F.lit(0.0)).otherwise(column))

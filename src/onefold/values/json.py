@@ -80,8 +80,9 @@ class ValueReader:
     def is_null(self) -> Column:
         """Whether the value is the word null."""
         data = F.col(E.VALUE_BYTES)
-        text = without_mark(data.cast("string"))
-        return F.coalesce((F.octet_length(data) < 64) & (F.trim(text, F.lit(" \t\r\n")) == "null"), F.lit(False))
+        text, small = without_mark(data.cast("string")), F.octet_length(data) < 64
+        is_null = small & text.contains("null") & (F.trim(text, F.lit(" \t\r\n")) == "null")
+        return F.coalesce(is_null, F.lit(False))
 
 
 class KeyReader:
