@@ -87,8 +87,8 @@ def rows_in(lake: Lake) -> Rows:
     return {name: sorted(rows, key=str) for name, rows in found.items()}
 
 
-SHORT = (WAY[0], WAY[2], WAY[3])
-"""By day, what overlaps and what Python reads."""
+SHORT = (WAY[0], WAY[2])
+"""By day, what overlaps."""
 
 
 def words_of(way: Iterable[tuple[str, str]]) -> list[str]:

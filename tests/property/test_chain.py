@@ -50,7 +50,7 @@ def chained(request: pytest.FixtureRequest, plain: SparkSession, dataset: Callab
     made, drawings = dataset(**CHAINS[request.param]), []
 
     @settings(max_examples=1)
-    @given(drawn=cases(120))
+    @given(drawn=cases(60))
     def draw(drawn: list[tuple[list[int], int]]) -> None:
         varied(drawn)
         drawings.append(drawn)

@@ -114,7 +114,7 @@ def test_L1_the_rows_of_odd_logs_are_a_function_of_the_records_and_the_decisions
     made, drawings = dataset(**DECIDED[kind]), list[Any]()
 
     @settings(max_examples=1)
-    @given(drawn=cases(60))
+    @given(drawn=cases(30))
     def draw(drawn: list[tuple[list[int], int]]) -> None:
         varied(drawn)
         drawings.append(drawn)

@@ -80,7 +80,7 @@ def folded(request: pytest.FixtureRequest, plain: SparkSession, dataset: MakeDat
     made, drawings = dataset(**KINDS[request.param]), []
 
     @settings(max_examples=1)
-    @given(drawn=cases(120))
+    @given(drawn=cases(60))
     def draw(drawn: Cases) -> None:
         varied(drawn)
         drawings.append(drawn)
@@ -176,7 +176,7 @@ def test_L7_the_look_up_does_not_depend_on_row_order_or_partitions(folded: Folde
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=1)
-@given(drawn=cases(60))
+@given(drawn=cases(30))
 def test_L7_verdicts_of_a_batch_do_not_follow_row_order_or_partitions(
     plain: SparkSession, dataset: MakeDataset, kind: str, drawn: Cases
 ) -> None:
@@ -215,7 +215,7 @@ def test_L7_verdicts_of_a_batch_do_not_follow_row_order_or_partitions(
     ],
 )
 @settings(max_examples=1)
-@given(drawn=cases(60))
+@given(drawn=cases(30))
 def test_L7_of_two_contents_at_one_position_the_smaller_wins_in_any_row_order(
     plain: SparkSession, dataset: MakeDataset, kind: str, drawn: Cases
 ) -> None:

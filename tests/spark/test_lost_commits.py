@@ -25,6 +25,7 @@ FIRST = [Sent(0, n, 10 + n, f"k{n}", 1, f"m{n}", {"owner": "A"}) for n in range(
 SECOND = [Sent(0, 3 + n, 20 + n, f"k{n}", 2, f"n{n}", {"owner": "B"}) for n in range(2)]
 
 
+@pytest.mark.nightly(reason="tests/integration/test_catalog.py commits against another on each catalog by day")
 def test_L5_a_commit_that_is_not_answered_is_looked_for(
     session_on: Callable[[Lake], SparkSession],
     lake: Lake,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import random
 from dataclasses import dataclass, replace
 
@@ -145,8 +146,13 @@ def decoded(number: int, dataset: Dataset) -> Decoded:
     )
 
 
+TIMES = int(os.environ.get("ONEFOLD_TEST_CASES", "1"))
+"""How many times as many cases are drawn: a night draws more."""
+
+
 def cases(number: int, largest: int = 8) -> st.SearchStrategy[list[tuple[list[int], int]]]:
-    """`number` cases: record numbers of a log, and a seed for the ways in which it arrives."""
+    """`number` cases (times `TIMES`): record numbers of a log, and a seed for the ways in which it arrives."""
+    number *= TIMES
     log = st.lists(st.integers(0, _RECORDS - 1), min_size=1, max_size=largest)
     return st.lists(st.tuples(log, st.integers(0, 2**32 - 1)), min_size=number, max_size=number)
 
