@@ -98,7 +98,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_situations.py", "spark/test_filters.py", "spark/test_plans.py", "unit/test_modes.py",
     ),
     "formats": (
-        "unit/test_envelopes.py", "spark/test_debezium.py",
+        "unit/test_envelopes.py", "spark/test_debezium.py", "unit/test_cloudevents.py", "spark/test_cloudevents.py",
         "integration/test_debezium_connector.py",
         "unit/test_formats.py", "unit/test_wire.py", "unit/test_avro_messages.py", "spark/test_avro.py",
         "unit/test_protobuf_messages.py", "spark/test_protobuf.py",
@@ -201,7 +201,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "unit/test_value_columns.py",
         "spark/test_decode.py", "spark/test_canonical.py", "spark/test_nested.py", "spark/test_masks.py",
         "spark/test_key_columns.py", "spark/test_situations.py", "spark/test_odd_streams.py", "spark/test_proof.py",
-        "unit/test_envelopes.py", "spark/test_debezium.py",
+        "unit/test_envelopes.py", "spark/test_debezium.py", "unit/test_cloudevents.py", "spark/test_cloudevents.py",
         "unit/test_expressions.py", "unit/test_value_formats.py", "property/test_decoders.py", "spark/test_avro.py",
         "spark/test_protobuf.py", "spark/test_registered.py", "spark/test_defaults.py", "integration/test_registry.py",
         "process/test_bad_inputs.py",

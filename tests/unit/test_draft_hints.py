@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,21 +125,44 @@ def event(offset: int, source: str, id_: str, **data: Any) -> Record:
     return record(offset, envelope, b"k-%d" % (offset % 3))
 
 
-def test_source_and_id_of_a_cloud_event_are_its_identity(tmp_path: Path) -> None:
-    draft = drafted([event(n, f"/s/{n % 2}", f"e-{n // 2}") for n in range(20)])
+def in_headers(n: int, **more: str) -> Record:
+    """An event in binary mode, each sent twice."""
+    named = {"ce_specversion": "1.0", "ce_id": f"e-{n // 4}", "ce_source": f"/s/{n // 2 % 2}"} | more
+    return Record("shop.things", 0, n, None, b"k", b'{"n": %d}' % (n // 2), tuple(named.items()))
+
+
+def test_cloud_events_are_an_envelope_around_the_fields_of_their_data(tmp_path: Path) -> None:
+    draft = drafted([event(n, f"/s/{n % 2}", f"e-{n // 2}", name="x") for n in range(20)])
     value, why = entry(draft, "identity.business_key")
-    assert value == "[source, id]"
-    assert why.startswith("CloudEvents (fields): source and id together are unique for each event; in all records")
+    assert value == "[envelope.source, envelope.id]"
+    assert why.startswith("CloudEvents (attributes): source and id together are unique for each event; in all records")
+    assert entry(draft, "value.envelope") == ("cloudevents", "20 in structured mode")
     assert "identity.message_id" not in keys(draft)
-    assert loaded(draft, tmp_path).deciding == "business_key"
+    made = loaded(draft, tmp_path)
+    assert (made.deciding, [*made.fields], made.value.envelope) == ("business_key", ["n", "name"], "cloudevents")
 
 
-def test_headers_of_a_cloud_event_are_its_identity(tmp_path: Path) -> None:
-    def sent(n: int, **more: str) -> Record:
-        named = {"ce_specversion": "1.0", "ce_id": f"e-{n // 4}", "ce_source": f"/s/{n // 2 % 2}"} | more
-        return Record("shop.things", 0, n, None, b"k", b'{"n": %d}' % (n // 2), tuple(named.items()))
+def test_cloud_events_in_headers_are_the_same_envelope(tmp_path: Path) -> None:
+    """Next to one in structured mode, one without data, and a value that is no event."""
+    kind = {"Content-Type": "application/json"}
+    sent = [in_headers(n, ce_type="made" if n % 5 else "it's", **kind) for n in range(20)]
+    others = [event(20, "/s/9", "e-9"), event(21, "/s/9", "e-10"), record(22, {"n": 1})]
+    others[1] = replace(others[1], value=(others[1].value or b"").replace(b'"data": {"n": 21}', b'"data": null'))
+    draft = drafted([*sent, *others])
+    value, why = entry(draft, "identity.business_key")
+    assert value == "[envelope.source, envelope.id]"
+    assert "11 distinct; 10 repeated: what Onefold folds" in why
+    assert entry(draft, "value.envelope") == ("cloudevents", "2 in structured mode and 20 in binary mode")
+    assert "1 is a CloudEvent without an object as its data; 1 is no CloudEvent" in entry(draft, "value.format")[1]
+    assert "events of several types: made (18), it's (4). If each has its own fields" in notes(draft)
+    assert "filter: \"envelope.type = 'made'\"" in notes(draft)
+    made = loaded(draft, tmp_path)
+    assert made.identity.business_key == ["envelope.source", "envelope.id"]
+    assert [*made.fields] == ["n"]
 
-    draft = drafted(sent(n) for n in range(20))
+
+def test_headers_without_a_type_are_an_identity_and_no_envelope(tmp_path: Path) -> None:
+    draft = drafted(in_headers(n) for n in range(20))
     value, why = entry(draft, "identity.business_key")
     assert value == "[header.ce_source, header.ce_id]"
     assert "10 distinct; 10 repeated: what Onefold folds" in why
@@ -156,11 +180,11 @@ def test_cloud_events_that_change_rows_have_a_message_id_unless_sources_share_on
     alone = drafted([event(n, f"/s/{n % 2}", f"e-{n}") for n in range(9)], LIVE, compacted=True)
     value, why = entry(alone, "identity.message_id")
     assert (value, why.endswith("A message id is one expression, and no id is of two sources in the sample")) == (
-        "id", True,
+        "envelope.id", True,
     )  # fmt: skip
     assert loaded(alone, tmp_path).apply.mode == "upsert"
     shared = drafted([event(n, f"/s/{n % 2}", f"e-{n // 2}") for n in range(9)], LIVE, compacted=True)
-    assert entry(shared, "identity.business_key")[0] == "[source, id]"
+    assert entry(shared, "identity.business_key")[0] == "[envelope.source, envelope.id]"
     assert "identity.message_id" not in keys(shared)
     assert loaded(shared, tmp_path).apply.mode == "upsert"
 

@@ -60,9 +60,7 @@ def test_a_field_that_is_called_like_a_word_of_the_log_leaves_the_word_its_meani
     key = json.dumps({"producer": "p"}).encode()
     values: list[dict[str, Any] | None] = [{"x": n, named: {"producer": n, "v": n}} for n in range(3)]
     log = [
-        Record(
-            "a.b", n % 2, n, 0, key, None if value is None else json.dumps(value).encode(), (("v", str(n).encode()),)
-        )
+        Record("a.b", n % 2, n, 0, key, None if value is None else json.dumps(value).encode(), (("v", str(n)),))
         for n, value in enumerate([*values, None])
     ]
     for source in (*SOURCES, Export("exports/", "kcat", topic="a.b")):

@@ -220,7 +220,7 @@ def test_a_field_that_is_read_from_a_mark_is_of_its_declared_type_or_named() -> 
         ({"identity": {"business_key": ["debezium.position"]}}, "it is an identity.message_id"),
         ({"target": {"table": "shop.items", "where": "envelope.op = 'c'"}}, "which rows do not keep"),
         ({"value": {"fields": FILE["value"]["fields"]}}, "debezium.position needs value.envelope: debezium"),
-        ({"value": FILE["value"] | {"envelope": "debezuim"}}, "'none', 'connect' or 'debezium'"),
+        ({"value": FILE["value"] | {"envelope": "debezuim"}}, "'none', 'connect', 'debezium' or 'cloudevents'"),
     ],
 )
 def test_a_file_that_cannot_be_right_says_what_to_write(keys: dict[str, Any], said: str) -> None:

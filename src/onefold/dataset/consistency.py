@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from onefold.dataset.base import not_built
 from onefold.dataset.defaults import check_defaults
 from onefold.dataset.envelopes import DELETED, ORDER_PARTS, ORDERS, POSITION, Envelope
 from onefold.dataset.expressions import (
@@ -34,7 +36,7 @@ from onefold.dataset.layouts import LAYOUTS
 from onefold.dataset.names import two_meanings
 from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import FieldType, number_type
-from onefold.dataset.value_formats import VALUE_FORMATS, of_messages, with_parts
+from onefold.dataset.value_formats import VALUE_FORMATS, ValueFormat, of_messages, with_parts
 from onefold.errors import nearest
 from onefold.vocabulary import HoleKind, Level
 
@@ -324,8 +326,13 @@ def _check_path(dataset: Declaration, place: str, text: str, path: Path) -> None
 
 
 def _check_envelope(dataset: Declaration) -> None:
-    """A change of a database is a version of a row, and a delete has no field but its key."""
-    if dataset.value.envelope is not Envelope.DEBEZIUM:
+    """CloudEvents are read as JSON. A change of a database is a version of a row, and a delete has no field but its
+    key."""
+    if dataset.value.envelope.in_headers and dataset.value.format != ValueFormat.JSON:
+        raise not_built(
+            f"value.envelope: {dataset.value.envelope} with value.format: {dataset.value.format} (with json it is)"
+        )
+    if not dataset.value.envelope.has_changes:
         return
     if not dataset.apply.DELETES:
         raise ValueError(
@@ -348,8 +355,12 @@ def _check_envelope(dataset: Declaration) -> None:
 
 
 def _check_attribute(dataset: Declaration, place: str, text: str, path: Path) -> None:
-    if not dataset.value.envelope.has_attributes:
-        raise ValueError(f"{place}: {shorten(text)}: {path.root}.{path.name} needs value.envelope: debezium")
+    envelope = dataset.value.envelope
+    if path.root not in envelope.roots:
+        names = " or ".join(other for other in Envelope if path.root in other.roots)
+        raise ValueError(f"{place}: {shorten(text)}: {path.root}.{path.name} needs value.envelope: {names}")
+    if envelope is Envelope.CLOUDEVENTS:
+        _check_event_attribute(place, text, path)
     if path in ORDER_PARTS and dataset.apply.version and dataset.apply.version.by_connector:
         return
     if path.root == POSITION.root and path != POSITION:
@@ -358,6 +369,22 @@ def _check_attribute(dataset: Declaration, place: str, text: str, path: Path) ->
         raise ValueError(f"{place}: {shorten(text)}: debezium.position names a message: it is an identity.message_id")
     if path == DELETED and place not in ("source.filter", "apply.delete_when"):
         raise ValueError(f"{place}: {shorten(text)}: envelope.deleted belongs to source.filter and apply.delete_when")
+
+
+def _check_event_attribute(place: str, text: str, path: Path) -> None:
+    name = ".".join((path.name, *path.inner))
+    if path == DELETED:
+        raise ValueError(
+            f"{place}: {shorten(text)}: no CloudEvent is marked as a delete; write by what it deletes, such as "
+            "delete_when: \"envelope.type = 'order.deleted'\""
+        )
+    if path.name == "data":
+        raise ValueError(f"{place}: {shorten(text)}: the data of an event is the row; write the name of its field")
+    if not re.fullmatch(r"[a-z0-9]+", name):
+        raise ValueError(
+            f"{place}: {shorten(text)}: {name} is no attribute of a CloudEvent: their names are small letters and "
+            "digits"
+        )
 
 
 def _check_schema_name(dataset: Declaration, place: str, text: str) -> None:

@@ -196,7 +196,7 @@ class Declaration(Model):
     def envelope_attributes(self) -> list[Attribute]:
         """What expressions read of the envelope, and what says that a change deletes."""
         asked = [parse(text) for _, text in self.expressions()]
-        return attributes_of([*asked, DELETED] if self.value.envelope.has_attributes else asked)
+        return attributes_of([*asked, DELETED] if self.value.envelope.has_changes else asked)
 
     @property
     def deletes_by_envelope(self) -> bool:
@@ -210,8 +210,8 @@ class Declaration(Model):
 
     @cached_property
     def fields_of_delete(self) -> frozenset[str]:
-        """The fields that a delete has in an envelope with attributes: parts of the key, and that of `within`."""
-        if not self.value.envelope.has_attributes:
+        """The fields that a delete has in an envelope of changes: parts of the key, and that of `within`."""
+        if not self.value.envelope.has_changes:
             return frozenset(self.value.fields)
         return frozenset(path.name for tree in self.key_expressions for path in paths(tree) if path.root == "value")
 

@@ -2,15 +2,17 @@
 
 `connect` is `{schema, payload}` of Kafka Connect's JsonConverter. `debezium` is a change of a row in a database: the
 full form with `before`, `after`, `source` and `op`, or the form that `ExtractNewRecordState` makes of it, with the row
-at the top next to `__op`, `__deleted`, …; both also as the payload of `connect`.
+at the top next to `__op`, `__deleted`, …; both also as the payload of `connect`. `cloudevents` is an event with its row
+in `data`, or with its attributes in headers and the row as the value (`onefold.formats.cloudevents`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Any
 
-from onefold.dataset.expressions import Expression, Path, paths
+from onefold.dataset.expressions import OF_ENVELOPE, Expression, Path, paths
 
 Attribute = tuple[str, ...]
 """A part of an envelope, by the names that lead to it: `("source", "table")`."""
@@ -22,16 +24,37 @@ class Envelope(StrEnum):
     NONE = "none"
     CONNECT = "connect"
     DEBEZIUM = "debezium"
+    CLOUDEVENTS = "cloudevents"
 
     @property
-    def has_attributes(self) -> bool:
-        """Whether expressions may ask for `envelope.NAME`."""
+    def roots(self) -> tuple[str, ...]:
+        """The words by which expressions may ask for its parts."""
+        return {Envelope.DEBEZIUM: OF_ENVELOPE, Envelope.CLOUDEVENTS: ("envelope",)}.get(self, ())
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether it says of each record what happens to the row, and so what deletes."""
         return self is Envelope.DEBEZIUM
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether keys and values may be in Connect's `{schema, payload}`."""
+        return self in (Envelope.CONNECT, Envelope.DEBEZIUM)
+
+    @property
+    def in_headers(self) -> bool:
+        """Whether its parts may be in headers, so that a null value may have them, too."""
+        return self is Envelope.CLOUDEVENTS
 
     @property
     def deletes(self) -> str | None:
         """What says that a record deletes, where the file says nothing."""
-        return "envelope.deleted" if self is Envelope.DEBEZIUM else None
+        return "envelope.deleted" if self.has_changes else None
+
+
+def roots_of(given: Any) -> tuple[str, ...]:
+    """The words by which expressions may ask for parts of an envelope, which a file may name wrongly."""
+    return next((envelope.roots for envelope in Envelope if envelope == given), ())
 
 
 DELETED = Path("envelope", "deleted")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from onefold.dataset.base import DELETES_WITHOUT_VALUE
-from onefold.dataset.envelopes import Envelope
+from onefold.dataset.envelopes import roots_of
 from onefold.dataset.expressions import OF_ENVELOPE, OF_THE_LOG, ROOTS, Spelled, spelled
 from onefold.dataset.types import FieldType
 
@@ -53,10 +53,9 @@ def with_field_names(given: Any) -> Any:
         return given
     if "schema" in fields and not given["value"].get("registry"):
         given = _with_texts(given, lambda text: _of_value(text, "schema"))
-    if given["value"].get("envelope") != Envelope.DEBEZIUM:
-        for name in OF_ENVELOPE:
-            if name in fields:
-                given = _with_texts(given, partial(_of_value, root=name))
+    for name in OF_ENVELOPE:
+        if name in fields and name not in roots_of(given["value"].get("envelope")):
+            given = _with_texts(given, partial(_of_value, root=name))
     if not places:
         return given
     return _with_texts(given, lambda text: _renamed(text, places, fields))

@@ -143,7 +143,8 @@ class Value(Model):
     envelope: Envelope = Field(
         default=Envelope.NONE,
         description="What lies around the row: none; connect ({schema, payload}); debezium (before, after, op, source, "
-        "or flattened with __op and __deleted; also in {schema, payload})",
+        "or flattened with __op and __deleted; also in {schema, payload}); cloudevents (attributes around data, or in "
+        "headers ce_NAME)",
     )
     fields: dict[Name, Annotated[DeclaredField, BeforeValidator(_declared)]] = Field(
         min_length=1, description="Field name to type, `?` for optional; or to {type: …, from: …}"

@@ -29,7 +29,7 @@ def said_by(dataset: Dataset) -> Column:
     null = F.coalesce(unread.isin(Reason.NULL_VALUE, *NO_ROWS), F.lit(False))
     no_row = F.coalesce(fate != E.COVERED, F.lit(False)) | null
     # A filter that asks for headers or times may answer otherwise of a copy: what it leaves out is read, too.
-    if not _asks_envelope(dataset.source.filter):
+    if not _asks_envelope(dataset, dataset.source.filter):
         no_row |= F.col(FILTERED)
     return (
         F.when((fate == E.FORGOTTEN) | (unread.isNotNull() & ~null), F.lit(b""))
@@ -54,15 +54,16 @@ def _is_hash_of_envelope(dataset: Dataset) -> bool:
         [path for _, tree in dataset.key_columns for path in paths(tree)] if dataset.apply.KEYED_BY_IDENTITY else []
     )
     deletes = [text for place, text in dataset.expressions() if place == "apply.delete_when"]
-    return any(map(_is_envelope, of_key)) or any(map(_asks_envelope, deletes))
+    return any(_is_envelope(dataset, path) for path in of_key) or any(_asks_envelope(dataset, text) for text in deletes)
 
 
-def _asks_envelope(text: str | None) -> bool:
-    return text is not None and any(map(_is_envelope, paths(parse(text))))
+def _asks_envelope(dataset: Dataset, text: str | None) -> bool:
+    return text is not None and any(_is_envelope(dataset, path) for path in paths(parse(text)))
 
 
-def _is_envelope(path: Path) -> bool:
-    return path.root not in ("key", "value", *OF_ENVELOPE)
+def _is_envelope(dataset: Dataset, path: Path) -> bool:
+    in_value = () if dataset.value.envelope.in_headers else OF_ENVELOPE
+    return path.root not in ("key", "value", *in_value)
 
 
 def _bytes() -> Column:

@@ -270,7 +270,8 @@ def _same(part: Sequence[Cell], field: Sequence[Cell], nulls: Sequence[bool]) ->
 def _others(columns: Sequence[Column], taken: Sequence[Column]) -> list[Column]:
     """The columns that are not taken, nor fields whose name in the table is that of a part of the key."""
     parts = {column.name.lower() for column in taken if _of_key(column)}
-    free = (column for column in columns if column.expression.startswith("header.") or column.name.lower() not in parts)
+    outside = ("header.", "envelope.")
+    free = (column for column in columns if column.expression.startswith(outside) or column.name.lower() not in parts)
     return [column for column in free if column not in taken]
 
 

@@ -13,6 +13,7 @@ from onefold.draft.entries import counted, scalar
 from onefold.draft.evidence import (
     Cell,
     Column,
+    attribute_columns,
     header_columns,
     key_columns,
     together,
@@ -58,8 +59,8 @@ class Choices:
             left = ", ".join(f"{field!r} ({reason})" for field, reason in self.fields.left_out[:5])
             problem = f"the values have no field that can be declared{': ' + left if left else ''}"
             raise NoDraftError(name, sample.place, problem, "Fields need names of letters, digits and _.")
-        self.headers = header_columns(messages)
-        self.producer = producer_headers(self.headers)
+        self.producer = producer_headers(header_columns(messages))
+        self.headers = [*header_columns(messages), *attribute_columns(messages)]
         self.applied = self._apply(messages)
         if isinstance(self.applied, Upsert):
             reason = "the part of the key has this column"
@@ -68,13 +69,14 @@ class Choices:
         self.kept = [message for message in messages if message.value is not None or self.deletes]
         self.contents = contents_of(self.kept, self.fields.declared)
         self.columns = self._value_columns(self.kept)
-        headers = header_columns(self.kept)
+        attributes = attribute_columns(self.kept)
+        headers = [*header_columns(self.kept), *attributes]
         self._by_expression = {
             column.expression: column
             for column in [*headers, *self.columns, *key_columns(self.kept, opened.key_format)]
         }
         self._sequences = sequences_of(self.kept, self.producer)
-        self.event = find_cloud_event(headers, self.columns, self.contents, self._sequences)
+        self.event = find_cloud_event(headers, self.columns, self.contents, self._sequences, attributes)
         self.message_id = (
             self._event_id() if self.event else find_message_id(headers, self.columns, self.contents, self._sequences)
         )
@@ -109,7 +111,7 @@ class Choices:
         if self.changes:
             return self._upsert_of_changes(log, self.changes)
         sequences = sequences_of(messages, self.producer)
-        own = find_cloud_event([], log.fields, log.contents, sequences)
+        own = find_cloud_event([], log.fields, log.contents, sequences, attribute_columns(messages))
         own = own or find_message_id([], log.fields, log.contents, sequences)
         applied = draft_apply(log, " and ".join(own.expressions) if own else "")
         if isinstance(applied, Upsert) and not self.fields.without(applied.key_names, "").declared:

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from onefold.dataset.envelopes import Envelope
 from onefold.dataset.layouts import LAYOUTS
 from onefold.dataset.names import of_the_log
 from onefold.dataset.source import MARKERS
@@ -23,6 +24,7 @@ from onefold.draft.sample import Sample
 from onefold.draft.spellings import find_spellings
 from onefold.draft.values import open_sample
 from onefold.errors import NoDraftError
+from onefold.formats.text import shown
 
 OF_THE_LOG = {"offset", "timestamp"}
 RESENDS = (
@@ -160,7 +162,13 @@ class _File:
         return entries
 
     def _tables(self) -> list[Entry]:
-        """A filter where the changes are of several tables."""
+        """A filter where the changes are of several tables; and a note where events are of several types."""
+        if (events := self.choices.opened.events) and len(events.types) > 1:
+            [(first, _), *_] = counts = events.types.most_common(_MOST_NAMED)
+            seen = ", ".join(f"{shown(name)} ({number})" for name, number in counts)
+            condition = "envelope.type = '{}'".format(first.replace("'", "''"))
+            note = f"events of several types: {seen}. If each has its own fields, write a dataset for each"
+            return [Entry(("source", ""), None, f"{note}, with filter: {scalar(condition)}")]
         tables = self.choices.changes.tables if self.choices.changes else Counter[str]()
         if len(tables) < 2:
             return []
@@ -181,6 +189,10 @@ class _File:
         entries = [Entry(("value", "format"), ValueFormat.JSON, self._unusable())]
         if changes := self.choices.opened.changes:
             entries.append(Entry(("value", "envelope"), changes.envelope, _seen(changes)))
+        if events := self.choices.opened.events:
+            modes = {"structured": events.structured, "binary": events.binary}
+            seen = " and ".join(f"{count} in {mode} mode" for mode, count in modes.items() if count)
+            entries.append(Entry(("value", "envelope"), Envelope.CLOUDEVENTS, seen))
         at = ("value", "fields")
         entries += [Entry((*at, field.name), field.as_declared, field.reason) for field in self.choices.fields.declared]
         left = self.choices.fields.left_out

@@ -13,6 +13,7 @@ from onefold.dataset.expressions import Path, parse
 from onefold.dataset.value_formats import ValueFormat
 from onefold.draft.message import Message
 
+_ATTRIBUTE = re.compile(r"[a-z0-9]+")
 Cell = str | int | Decimal | tuple[Any, ...] | None
 
 
@@ -88,6 +89,16 @@ def header_columns(messages: Sequence[Message]) -> list[Column]:
         Column(expression, name, [_unless_blank(message.headers.get(name)) for message in messages])
         for name, expression in written.items()
         if readable(expression, Path("header", name))
+    ]
+
+
+def attribute_columns(messages: Sequence[Message]) -> list[Column]:
+    """The attributes of CloudEvents that an expression can name."""
+    names = _in_order(name for message in messages for name in message.attributes)
+    return [
+        Column(f"envelope.{name}", name, [_unless_blank(_cell(message.attributes.get(name))) for message in messages])
+        for name in names
+        if _ATTRIBUTE.fullmatch(name) and name not in ("data", "deleted")
     ]
 
 

@@ -93,21 +93,26 @@ def partial_ids(
 
 
 def find_cloud_event(
-    headers: Sequence[Column], fields: Sequence[Column], contents: Sequence[str], sequences: Sequence[Sent]
+    headers: Sequence[Column],
+    fields: Sequence[Column],
+    contents: Sequence[str],
+    sequences: Sequence[Sent],
+    attributes: Sequence[Column] = (),
 ) -> Found | None:
-    """Source and id of CloudEvents, in binary mode (headers `ce_…`) or structured mode (fields of the value), if they
-    are in (almost) every record, with one content each."""
+    """Source and id of CloudEvents, if they are in (almost) every record, with one content each: as `attributes` of
+    their envelope; and where they are not read as an envelope, in headers `ce_…` or fields of the value."""
     binary = {snake(column.name): column for column in headers}
     structured = {column.name: column for column in fields}
     for columns, prefix, others, where in (
         (binary, "ce_", ("specversion",), "headers"),
         (structured, "", ("specversion", "type"), "fields"),
+        ({column.name: column for column in attributes}, "", (), "attributes"),
     ):
         names = [f"{prefix}{name}" for name in (*_EVENT, *others)]
-        attributes = [columns[name] for name in names if name in columns and columns[name].mostly]
-        if len(attributes) < len(names):
+        found = [columns[name] for name in names if name in columns and columns[name].mostly]
+        if len(found) < len(names):
             continue
-        parts = attributes[: len(_EVENT)]
+        parts = found[: len(_EVENT)]
         cells = together(parts)
         evidence = weigh(cells, contents)
         if evidence.always and evidence.consistent and not count_contradicted(cells, sequences):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from onefold.kafka.record import Record
@@ -17,3 +18,5 @@ class Message:
     key: Any
     """The parts of a JSON key as a dictionary, the text of another key; None: no key, or bytes that are no text."""
     headers: dict[str, str | None]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """Those of a CloudEvent, and what else is next to its data."""

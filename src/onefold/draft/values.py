@@ -11,6 +11,7 @@ from typing import Any
 
 from onefold.dataset.value_formats import ValueFormat
 from onefold.draft.changes import Changes, are_service_records, open_envelopes
+from onefold.draft.events import Events, open_events
 from onefold.draft.message import Message
 from onefold.draft.sample import Sample
 from onefold.errors import NoDraftError
@@ -32,6 +33,8 @@ class Opened:
     problems: Counter[str]
     changes: Changes | None = None
     """What envelopes said around the rows of the messages."""
+    events: Events | None = None
+    """What CloudEvents said around them."""
 
     @property
     def tombstones(self) -> int:
@@ -60,6 +63,12 @@ def open_sample(name: str, sample: Sample) -> Opened:
     if are_service_records(objects):
         problem = "most values are records of a connector's own (heartbeats, borders of transactions, schema changes)"
         raise NoDraftError(name, sample.place, problem, "Draft from a topic of a table.")
+    if (events := open_events(messages, lambda data: _value(data)[0])) is not None:
+        rows, seen = events
+        if not any(message.value is not None for message in rows):
+            problem = "no CloudEvent in the sample has an object as its data"
+            raise NoDraftError(name, sample.place, problem, "Draft from more records (--sample).")
+        return Opened(rows, key_format, reason, problems + seen.problems, events=seen)
     if (opened := open_envelopes(messages)) is None:
         return Opened(messages, key_format, reason, problems)
     rows, changes = opened

@@ -77,12 +77,12 @@ def _ordered(column: Column) -> tuple[str, list[Instant | None]]:
     texts = [cell for cell in cells if isinstance(cell, str)]
     if not texts or len(texts) < len(cells):
         return "", []
-    header = column.expression.startswith("header.")
-    if header and all(_INTEGER.fullmatch(text) for text in texts):
+    is_text = column.expression.startswith(("header.", "envelope."))
+    if is_text and all(_INTEGER.fullmatch(text) for text in texts):
         return f"long({column.expression})", [int(cell) if isinstance(cell, str) else None for cell in column.cells]
     for cast, is_one in (("timestamp", is_timestamp), ("date", is_date)):
         if all(is_one(text) for text in texts):
-            expression = f"{cast}({column.expression})" if header else column.expression
+            expression = f"{cast}({column.expression})" if is_text else column.expression
             return expression, [_instant(cell) if isinstance(cell, str) else None for cell in column.cells]
     return "", []
 

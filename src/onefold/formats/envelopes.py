@@ -1,5 +1,7 @@
 """Where a value has its row: at the top, or in an envelope (`onefold.dataset.envelopes`).
 
+What is of CloudEvents alone is `onefold.formats.cloudevents`.
+
 Debezium's forms are those of its connectors' documentation: a change has `op` c, u or r with the row in `after`, or d
 with the key in `before`; `ExtractNewRecordState` puts the row at the top, next to `__op`, `__deleted`, ….
 """
@@ -44,6 +46,10 @@ class Form(Enum):
     """At the top, next to names that begin with `__`."""
     NO_CHANGE = auto()
     """Not at all: it is a record of the connector's own."""
+    EVENT = auto()
+    """In `data`, next to attributes: an event in structured mode."""
+    BINARY = auto()
+    """It is the row of an event, which has its attributes in headers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,9 @@ class Shape:
         """Where a part of the envelope may be."""
         if self.form is Form.CHANGE:
             return [(*self.around, *attribute)] if attribute != MARKED else []
-        if self.form is Form.PLAIN:
+        if self.form is Form.EVENT:
+            return [attribute]
+        if self.form in (Form.PLAIN, Form.BINARY):
             return []
         names = [f"__{'_'.join(attribute)}"]
         if attribute[0] == "source" and len(attribute) > 1:  # add.fields: lsn, or source.lsn
@@ -70,11 +78,11 @@ class Shape:
         return [(*self.around, name) for name in names]
 
 
-PLAIN = Shape()
+PLAIN, EVENT, BINARY = Shape(), Shape(Form.EVENT, ("data",)), Shape(Form.BINARY)
 
 
 def shape_of(value: dict[str, Any], envelope: Envelope) -> Shape | None:
-    """The shape of a value; None: it is an envelope around null.
+    """The shape of a value that is no event's; None: it is an envelope around null.
 
     Raises:
         NoRowError: it is no such envelope.
@@ -109,7 +117,7 @@ def check_change(inner: dict[str, Any], shape: Shape, *, by_mark: bool) -> bool:
         NoRowError: it is no change of a row.
     """
     match shape.form:
-        case Form.PLAIN:
+        case Form.PLAIN | Form.EVENT | Form.BINARY:
             return False
         case Form.FLAT:
             mark = inner.get("__deleted")

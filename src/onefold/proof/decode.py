@@ -24,7 +24,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from onefold.dataset import Dataset
-from onefold.dataset.envelopes import Envelope
 from onefold.dataset.expressions import parse, paths
 from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
@@ -36,6 +35,7 @@ from onefold.formats.structured_json import FormatError
 from onefold.formats.text import BOM, MOST_BYTES, Number, json_text, nests_too_deep, parse_exactly
 from onefold.formats.wire import MessagePlace
 from onefold.proof import avro, protobuf
+from onefold.proof.cloudevents import event_opener
 from onefold.proof.envelopes import NOTHING, Change, is_placeholder, opener
 from onefold.proof.registered import Headers, name_of, reader
 from onefold.proof.registered import ReadBy as BySchema
@@ -143,13 +143,12 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     left_out = ~F.col(DELETED) & any_of(map(_LEFT_OUT.format, of_filter))
     unlike_key = any_of(map(_UNLIKE.format, dataset.keyed_fields))
     wanted = deletes_of(dataset).failed | is_undeclared_delete(dataset) | unlike_key | (~F.col(DELETED) & rest)
-    of_null = F.lit(dataset.apply.delete_when != "tombstone")
     wrong = [
         F.col(E.UNREADABLE).isNotNull(),
         F.lit(uses_key(dataset)) & any_of([_KEY]),
         *(header.isNotNull() for header in headers),
         filtered_of(dataset).failed,
-        F.when(F.col(TOMBSTONE), of_null)
+        F.when(F.col(TOMBSTONE), ~F.col(DELETED))
         .when(F.col(LEFT_UNREAD), False)
         .otherwise(any_of([_VALUE, *of_filter]) | left_out | (~F.col(FILTERED) & wanted)),
     ]
@@ -162,28 +161,29 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
 def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     keyed = {name: (tree.name, *tree.inner) for name, tree in dataset.keyed_fields.items()}
     fields = {name: replace(kind, nullable=True) if name in keyed else kind for name, kind in dataset.fields.items()}
-    places, of_key, open_value = dataset.read_places, dataset.key.format, opener(dataset)
+    places, of_key, opened_by = dataset.read_places, dataset.key.format, _opened_by(dataset)
     attributes = [".".join(name) for name in dataset.envelope_attributes] or [_NO_ATTRIBUTE]
-    wrapped = dataset.value.envelope is not Envelope.NONE
+    wrapped, reads_headers = dataset.value.envelope.is_wrapped, dataset.value.envelope.in_headers or dataset.registries
     compiled = {section: _compiled(dataset, section) for section in ("key", "value")}
     known = frozenset(dataset.read_fields) if dataset.value.schema_changes == "quarantine" else None
     types = {name: arrow_type(kind) for name, kind in fields.items()}
 
     def decoded(
-        key: bytes | None, value: bytes | None, read_key: Read, read_value: Read
+        key: bytes | None, value: bytes | None, read_key: Read, read_value: Read, named: Headers
     ) -> tuple[dict[str, Any], list[str], str | None, str | None, Change]:
-        named, text, readable = _key_of(key, of_key, read_key, wrapped=wrapped)
-        row, faults, change = fields_of(value, fields, places, known, read_value, dataset.defaults, open_value)
+        key_parts, text, readable = _key_of(key, of_key, read_key, wrapped=wrapped)
+        open_value, of_null = opened_by(named)
+        row, faults, change = fields_of(value, fields, places, known, read_value, dataset.defaults, open_value, of_null)
         faults += [] if readable else [_KEY]
         for name, names in keyed.items():
-            given, from_key = row.get(name), _scalar_text(_at(named, names)) if names[0] else text
+            given, from_key = row.get(name), _scalar_text(_at(key_parts, names)) if names[0] else text
             try:
                 row[name] = None if from_key is None else _of_text(from_key, fields[name])
                 unlike = given is not None and from_key is not None and given != row[name]
             except WrongError:
                 row[name], unlike = None, True
             faults += [_UNLIKE.format(name)] if unlike else []
-        return row, faults, None if named is _ABSENT else json_text(named), text, change
+        return row, faults, None if key_parts is _ABSENT else json_text(key_parts), text, change
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         key_by = _read_by(dataset, "key", {}, compiled["key"])
@@ -192,9 +192,9 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
         for batch in batches:
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             keys, values = (columns[name].to_pylist() for name in (E.KEY_BYTES, E.VALUE_BYTES))
-            headers = columns[E.HEADERS].to_pylist() if dataset.registries else [None] * len(keys)
+            headers = columns[E.HEADERS].to_pylist() if reads_headers else [None] * len(keys)
             rows = [
-                decoded(key, value, key_by(named), value_by(named))
+                decoded(key, value, key_by(named), value_by(named), named)
                 for key, value, named in zip(keys, values, headers, strict=True)
             ]
             names = [
@@ -212,6 +212,14 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
             yield pa.RecordBatch.from_pydict(columns)
 
     return read
+
+
+def _opened_by(dataset: Dataset) -> Callable[[Headers], tuple[Callable[[Any], Change], Change]]:
+    """What gives, by the headers of a record, what opens its value, and what a null value says."""
+    if dataset.value.envelope.in_headers:
+        return event_opener(_json_of)
+    open_value = opener(dataset)
+    return lambda _: (open_value, NOTHING)
 
 
 # The key and the value, as JSON.
@@ -355,6 +363,7 @@ def fields_of(
     read: Read | None = None,
     defaults: Mapping[str, str] = MappingProxyType({}),
     open_value: Callable[[Any], Change] = Change.of,
+    of_null: Change = NOTHING,
 ) -> tuple[dict[str, Any], list[str], Change]:
     """The fields of a value, its faults (the names of fields that cannot be used, `_LEFT_OUT` of absent ones), and what
     its envelope says.
@@ -367,9 +376,10 @@ def fields_of(
         read: what reads the value; None: as JSON.
         defaults: what fields are that a value does not have, as JSON.
         open_value: what opens the envelope of a value that is read.
+        of_null: what a null value says.
     """
     if data is None:
-        return {}, [], NOTHING
+        return {}, [], of_null
     value = (read or _json_of)(data) if len(data) <= MOST_BYTES else _ABSENT
     change = open_value(value)
     if change.row is None:

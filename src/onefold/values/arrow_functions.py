@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +10,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
+from onefold.formats.cloudevents import CONTENT_TYPE, PREFIX, BinaryEvent, attributes_in, headers_of
+from onefold.formats.envelopes import NoRowError
 from onefold.formats.structured_json import FormatError, TooLargeError
 from onefold.formats.wire import Header, header_names
 from onefold.records import envelope as E
@@ -66,6 +68,33 @@ def fields_of(data: Column, fields: Fields, section: str = "", made: Callable[[]
         return _once(run, fields.ddl)(data)
     header = header_of(section)
     return _once(run_messages, fields.ddl)(data, header["key"], header["value"])
+
+
+def event_of(value: bytes | None, headers: Sequence[Mapping[str, Any]] | None) -> Json:
+    """The event that a value is with some headers (`onefold.records.envelope.HEADERS`): in structured mode the value
+    alone."""
+    if headers is None:
+        return Reason.UNDECODABLE.value, "the headers cannot be read"
+    try:
+        attributes = attributes_in(headers_of((header["key"], header["value"]) for header in headers))
+    except NoRowError as error:
+        return error.reason.value, error.detail
+    return value if attributes is None else BinaryEvent(attributes, value)
+
+
+def fields_of_events(data: Column, fields: Fields) -> Column:
+    """What is read of a column of values that are CloudEvents, with their headers."""
+
+    def run(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        read = reader(fields)
+        for batch in batches:
+            values, headers = (column.to_pylist() for column in batch)
+            yield read([event_of(value, named) for value, named in zip(values, headers, strict=True)])
+
+    def is_of_event(header: Column) -> Column:
+        return header.key.startswith(PREFIX) | (F.lower(header.key) == CONTENT_TYPE)
+
+    return _once(run, fields.ddl)(data, F.filter(E.HEADERS, is_of_event))
 
 
 def decoded(data: Column, section: str, made: Callable[[], ToJson]) -> Column:

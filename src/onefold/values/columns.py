@@ -23,8 +23,20 @@ from onefold.dataset.envelopes import MARKED, OP, Attribute, Envelope
 from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
 from onefold.formats.arrow_types import arrow_type
+from onefold.formats.cloudevents import (
+    DATA,
+    DATA_BASE64,
+    REQUIRED,
+    VERSION,
+    BinaryEvent,
+    check_structured,
+    data_of,
+    no_data,
+)
 from onefold.formats.envelopes import (
     AFTER,
+    BINARY,
+    EVENT,
     KINDS,
     PLACEHOLDER_BYTES,
     PLAIN,
@@ -55,8 +67,8 @@ _SURE_INSTANT = (
 _NOT_IN_NAMES = re.compile(r'["\\\x00-\x1f]')
 """What no name has that msgspec looks for."""
 _SURE_DATE = r"^[12]\d{3}-\d\d-\d\d$"
-Json = bytes | tuple[str, str] | None
-"""The JSON of a value, a (reason, detail) why there is none, or None of a null."""
+Json = bytes | BinaryEvent | tuple[str, str] | None
+"""The JSON of a value, also in an event in binary mode; a (reason, detail) why there is none; or None of a null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +209,9 @@ class _Exact:
         """The shape of the first value that is a row."""
         if self._fields.envelope is Envelope.NONE:
             return PLAIN
-        for value in [value for value in values if isinstance(value, bytes)][:_FIRST]:
+        for value in [value for value in values if isinstance(value, bytes | BinaryEvent)][:_FIRST]:
             try:
-                shape = shape_of(_object_of(value), self._fields.envelope)
+                shape = self._opened(value)[1]
             except (ProblemError, NoRowError):
                 continue
             if shape and shape.form is not Form.NO_CHANGE:
@@ -210,11 +222,15 @@ class _Exact:
         """The fields of a value, and what is wrong."""
         attributes: list[Any] = self._no_attributes
         try:
-            found = _object_of(value)
-            shape = shape_of(found, self._fields.envelope)
+            if isinstance(value, BinaryEvent):
+                attributes = [value.attributes.get(name) for name, *_ in self._fields.attributes]
+            found, shape = self._opened(value)
             if shape is None:
                 return _Row(self._no_fields + self._no_attributes, is_null=True)
-            attributes = [self._text(found, shape, attribute) for attribute in self._fields.attributes]
+            if shape is not BINARY:
+                attributes = [self._text(found, shape, attribute) for attribute in self._fields.attributes]
+            if shape is EVENT:
+                found = _with_data(found)
             inner = _below(found, shape.around)
             deletes = check_change(inner, shape, by_mark=self._fields.deletes_by_envelope)
         except (ProblemError, NoRowError) as problem:
@@ -229,6 +245,16 @@ class _Exact:
                 values.append(None)
                 problems[name] = _said(problem.within(name))
         return _Row(values + attributes, problems or None, unknown=[] if deletes else self._unknown(inner, shape))
+
+    def _opened(self, value: Json) -> tuple[dict[str, Any], Shape | None]:
+        """The object that a value is, and its shape."""
+        if isinstance(value, BinaryEvent):
+            return _data_in(value.data, "the value"), BINARY
+        found = _object_of(value)
+        if self._fields.envelope is Envelope.CLOUDEVENTS:
+            check_structured(found)
+            return found, EVENT
+        return found, shape_of(found, self._fields.envelope)
 
     def _at_its_place(self, found: Any, name: str, places: Sequence[Place], *, in_delete: bool) -> Any:
         if in_delete and name not in self._fields.of_delete:  # what else it has is made up
@@ -265,7 +291,20 @@ def _below(value: Any, place: Iterable[str]) -> Any:
     return value
 
 
-def _object_of(value: Json) -> dict[str, Any]:
+def _with_data(event: dict[str, Any]) -> dict[str, Any]:
+    """An event in structured mode with its data as `data`."""
+    data = data_of(event)
+    return {**event, DATA: _data_in(data, DATA_BASE64) if isinstance(data, bytes) else data}
+
+
+def _data_in(data: bytes | None, what: str) -> dict[str, Any]:
+    """The object that the bytes of an event's data are. The word null is no data, as `data: null` is none."""
+    if data is None or data.removeprefix(BOM.encode()).strip(b" \t\r\n") == b"null":
+        raise no_data()
+    return _object_of(data, what)
+
+
+def _object_of(value: bytes | tuple[str, str] | None, what: str = "the value") -> dict[str, Any]:
     """The object that a value is.
 
     Raises:
@@ -278,21 +317,21 @@ def _object_of(value: Json) -> dict[str, Any]:
         text = value.decode()
     except UnicodeDecodeError as error:
         place = len(value[: error.start].decode()) + 1
-        raise ProblemError(Reason.UNDECODABLE, f"the value is not UTF-8 at character {place}") from None
+        raise ProblemError(Reason.UNDECODABLE, f"{what} is not UTF-8 at character {place}") from None
     if len(value) > MOST_BYTES:
-        most = f"the value has {len(value):,} bytes, at most {MOST_BYTES:,} can be read"
+        most = f"{what} has {len(value):,} bytes, at most {MOST_BYTES:,} can be read"
         raise ProblemError(Reason.TOO_LARGE, most)
     text = text.removeprefix(BOM)
     if not text.strip(" "):
-        raise ProblemError(Reason.UNDECODABLE, "the value is empty")
+        raise ProblemError(Reason.UNDECODABLE, f"{what} is empty")
     if nests_too_deep(text):
-        raise ProblemError(Reason.UNDECODABLE, f"the value nests deeper than {MOST_LEVELS} levels")
+        raise ProblemError(Reason.UNDECODABLE, f"{what} nests deeper than {MOST_LEVELS} levels")
     try:
         found = parse_exactly(text)
     except ValueError:
-        raise ProblemError(Reason.UNDECODABLE, "the value is not one JSON value") from None
+        raise ProblemError(Reason.UNDECODABLE, f"{what} is not one JSON value") from None
     if not isinstance(found, dict):
-        raise ProblemError(Reason.WRONG_TYPE, "the value is no JSON object")
+        raise ProblemError(Reason.WRONG_TYPE, f"{what} is no JSON object")
     return found
 
 
@@ -305,7 +344,7 @@ class _Fast:
 
     def __init__(self, fields: Fields, shape: Shape) -> None:
         self._types = [arrow_type(kind) for kind in fields.kinds.values()] + [pa.string()] * len(fields.attributes)
-        self._fields = fields
+        self._fields, self._shape = fields, shape
         tree = _Tree.of(fields, shape)
         self._decode = msgspec.json.Decoder(tree.struct(fields.known is not None)).decode if tree else None
         self._has_placeholders = fields.envelope is Envelope.DEBEZIUM
@@ -319,14 +358,15 @@ class _Fast:
     def columns(self, values: list[Json]) -> tuple[list[pa.Array], list[int]]:
         """A column a field, and the places of the records that have to go the exact way, in order. What the columns
         have there counts for nothing."""
-        odd = {number for number, value in enumerate(values) if isinstance(value, tuple)}
+        data = self._data_of(values)
+        odd = {number for number, value in enumerate(values) if value is not None and data[number] is None}
         if self._decode is None:
             odd |= {number for number, value in enumerate(values) if value is not None}
             return [pa.nulls(len(values), kind) for kind in self._types], sorted(odd)
         records: list[Any] = [None] * len(values)
-        decode, is_text = self._decode, _are_text(values)
-        for number, value in enumerate(values):
-            if value.__class__ is bytes:
+        decode, is_text = self._decode, _are_text(data)
+        for number, value in enumerate(data):
+            if value is not None:
                 try:
                     if (is_text or _is_text(value)) and _is_small(value) and not self._may_lack_a_value(value):
                         records[number] = decode(value)
@@ -345,17 +385,30 @@ class _Fast:
             made, refused = column(given)
             columns.append(made)
             odd.update(refused)
+        if self._shape.form is Form.BINARY:
+            columns[len(self._fields.kinds) :] = self._attributes_of(values)
         return columns, sorted(odd)
+
+    def _data_of(self, values: list[Json]) -> list[bytes | None]:
+        """The JSON of the values that may be of the shape."""
+        if self._shape.form is Form.BINARY:
+            return [value.data if isinstance(value, BinaryEvent) else None for value in values]
+        return [value if isinstance(value, bytes) else None for value in values]
+
+    def _attributes_of(self, values: list[Json]) -> list[pa.Array]:
+        """The attributes of events in binary mode."""
+        texts = [value.attributes if isinstance(value, BinaryEvent) else {} for value in values]
+        return [pa.array([given.get(name) for given in texts], pa.string()) for name, *_ in self._fields.attributes]
 
     def _may_lack_a_value(self, value: bytes) -> bool:
         """Whether it holds the placeholder of a value that the connector did not have."""
         return self._has_placeholders and any(placeholder in value for placeholder in PLACEHOLDER_BYTES)
 
 
-def _are_text(values: list[Json]) -> bool:
+def _are_text(values: list[bytes | None]) -> bool:
     """Whether all are UTF-8: msgspec does not look at what it skips."""
     try:
-        pa.array([value if isinstance(value, bytes) else None for value in values], pa.binary()).cast(pa.string())
+        pa.array(values, pa.binary()).cast(pa.string())
     except pa.ArrowInvalid:
         return False
     return True
@@ -419,8 +472,10 @@ class _Tree:
 
     def _guarded(self, envelope: Envelope, shape: Shape) -> bool:
         """Let only values of the shape through, of changes only those with a row; whether that is possible."""
-        if envelope is Envelope.NONE:
+        if envelope is Envelope.NONE or shape.form is Form.BINARY:
             return True
+        if envelope is Envelope.CLOUDEVENTS:
+            return shape.form is Form.EVENT and self._guarded_event()
         if shape.around:
             self.only_known = True
             self.inner["schema"] = Raw
@@ -441,6 +496,12 @@ class _Tree:
             top.required.add(f"__{MARKED[0]}")
             top.inner["__op"] = Literal[KINDS] | None
             return top.inner.setdefault("op", UnsetType) is UnsetType
+        return True
+
+    def _guarded_event(self) -> bool:
+        """Let only events in structured mode through, with an object as their data."""
+        self.inner |= dict.fromkeys(REQUIRED, _NAME) | {REQUIRED[0]: Literal[VERSION], DATA_BASE64: UnsetType}
+        self.required |= {*REQUIRED, DATA}
         return True
 
     def struct(self, only_known: bool = False) -> type[msgspec.Struct]:
@@ -540,6 +601,8 @@ _DECODED: dict[str, Any] = {
 
 _SCALAR = str | Annotated[int, Meta(ge=-LARGEST["long"] - 1, le=LARGEST["long"])] | bool | None
 """What of an envelope is text without judgement."""
+_NAME = Annotated[str, Meta(min_length=1)]
+"""An attribute that each event has."""
 
 Column = Callable[[list[Any]], tuple[pa.Array, Iterable[int]]]
 """Decoded values to a column, and the places of those that have to go the exact way."""

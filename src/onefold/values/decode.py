@@ -124,8 +124,12 @@ def deletes_of(dataset: Dataset) -> Compiled:
         return Compiled(never, never)
     if when == "tombstone":
         return Compiled(F.col(TOMBSTONE) | deletes_in_envelope(dataset), never)
-    deletes = compile_expression(parse(when))
-    return Compiled(~F.col(TOMBSTONE) & F.coalesce(deletes.value, never), ~F.col(TOMBSTONE) & deletes.failed)
+    deletes, null = compile_expression(parse(when)), F.col(TOMBSTONE)
+    if not dataset.value.envelope.in_headers:
+        return Compiled(~null & F.coalesce(deletes.value, never), ~null & deletes.failed)
+    of_null = compile_expression(_unasked(parse(when), ("value",)))
+    value = F.when(null, F.coalesce(of_null.value, never)).otherwise(F.coalesce(deletes.value, never))
+    return Compiled(value, F.when(null, of_null.failed).otherwise(deletes.failed))
 
 
 def filtered_of(dataset: Dataset) -> Compiled:
@@ -139,7 +143,7 @@ def filtered_of(dataset: Dataset) -> Compiled:
 
 def deletes_in_envelope(dataset: Dataset) -> Column:
     """Whether a record is a delete by its envelope, whatever the file says: it has no row but its key."""
-    if not dataset.value.envelope.has_attributes:
+    if not dataset.value.envelope.has_changes:
         return F.lit(False)
     return F.coalesce(compile_expression(DELETED_PATH).value, F.lit(False))
 
@@ -165,7 +169,9 @@ def _filtered_by(dataset: Dataset) -> Compiled:
     in_value = ("value", "schema", *OF_ENVELOPE)
     if all(path.root not in in_value for path in paths(parse(text))):
         return Compiled(unwanted, wanted.failed)
-    of_tombstone = compile_expression(_unasked(parse(text), in_value))
+    # A null value may have attributes of an event in headers, or next to data that is absent.
+    unknown = ("value", "schema") if dataset.value.envelope.in_headers else in_value
+    of_tombstone = compile_expression(_unasked(parse(text), unknown))
     unwanted = F.when(null, ~F.coalesce(of_tombstone.value, F.lit(True))).otherwise(unwanted)
     if uses_schema_name(dataset):
         unread = F.col(LEFT_UNREAD)
@@ -218,15 +224,18 @@ def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str])
     other = _unreadable_else(dataset)
     of_value = F.when(reader.is_usable(), of_fields).otherwise(_unless_left_out(dataset, reader.unusable()))
     unread = F.col(LEFT_UNREAD) if uses_schema_name(dataset) else F.lit(False)
-    if dataset.value.envelope.has_attributes and not deleting_by_null:
+    if dataset.value.envelope.has_changes and not deleting_by_null:
         no_null = rejected(Reason.TOMBSTONE, "a null value, which the connector sends after a delete")
+    elif dataset.value.envelope.in_headers:
+        absent = F.when(F.col(E.VALUE_BYTES).isNull(), "the value is null").otherwise("the event has no data")
+        no_null = rejected(Reason.NULL_VALUE, absent)
     else:
         no_null = rejected(Reason.NULL_VALUE, "the value is null")
     return (
         F.when(F.col(E.FATE) != E.COVERED, none)
         .when(F.col(E.UNREADABLE).isNotNull(), rejected(Reason.UNDECODABLE, F.col(E.UNREADABLE)))
         # It may be a delete: that its key cannot be read, too, is no reason to count it elsewhere.
-        .when(F.col(TOMBSTONE) & ~deleting & ~F.col(FILTERED), no_null)
+        .when(F.col(TOMBSTONE) & ~F.col(DELETED) & ~F.col(FILTERED), no_null)
         .when(other.isNotNull(), other)
         .when(unread, none)
         .when(filtered.isNotNull(), filtered)
@@ -237,13 +246,14 @@ def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str])
 
 
 def _unless_left_out(dataset: Dataset, unusable: Column) -> Column:
-    """Why a value is no row; null where it is a record of the connector's own of which the filter says, whatever is in
-    a row, that it does not belong to the dataset: a truncate of another table."""
-    text = dataset.source.filter
-    if text is None or not dataset.value.envelope.has_attributes:
+    """Why a value is no row; null where it is an event, or a record of the connector's own, of which the filter says,
+    whatever is in a row, that it does not belong to the dataset: a truncate of another table."""
+    text, envelope = dataset.source.filter, dataset.value.envelope
+    if text is None or not envelope.roots:
         return unusable
     wanted = compile_expression(_without_content(parse(text)))
-    left_out = unusable["reason"].isin(*NO_ROWS) & ~wanted.value & ~wanted.failed
+    is_known = unusable["reason"].isin(*NO_ROWS) if envelope.has_changes else F.lit(True)
+    left_out = is_known & ~wanted.value & ~wanted.failed
     return F.when(~F.coalesce(left_out, F.lit(False)), unusable)
 
 

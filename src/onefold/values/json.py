@@ -6,11 +6,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.envelopes import Envelope
 from onefold.dataset.expressions import Path
 from onefold.records import envelope as E
 from onefold.spark.strict_json import HALF, key_as_parsed, one_value, without_mark
-from onefold.values.arrow_functions import fields_of
+from onefold.values.arrow_functions import fields_of, fields_of_events
 from onefold.values.columns import ATTRIBUTES, FIELDS, PROBLEMS, UNKNOWN, UNUSABLE, Fields
 from onefold.values.format import KEY_TEXT, KEY_VARIANT, LEFT_UNREAD
 from onefold.values.key_parts import part_of_key, scalar_text, unwrapped_key
@@ -43,6 +42,8 @@ class ValueReader:
 
     def read(self, values: Column) -> Column:
         """What is read of a column of values."""
+        if self.dataset.value.envelope.in_headers:
+            return fields_of_events(values, Fields.of(self.dataset))
         return fields_of(values, Fields.of(self.dataset))
 
     def field(self, name: str) -> Column:
@@ -68,10 +69,11 @@ class ValueReader:
         return F.col(_READ)[UNUSABLE]
 
     def is_null_within(self) -> Column:
-        """Whether it is `{"schema": …, "payload": null}`."""
-        if self.dataset.value.envelope is Envelope.NONE:
+        """Whether it is `{"schema": …, "payload": null}`, or an event without data."""
+        if not (self.dataset.value.envelope.is_wrapped or self.dataset.value.envelope.in_headers):
             return F.lit(False)
-        return F.col(E.VALUE_BYTES).isNotNull() & F.col(_READ).isNull()
+        is_null = F.coalesce(F.col(_READ)[UNUSABLE]["reason"] == Reason.NULL_VALUE, F.lit(False))
+        return F.col(E.VALUE_BYTES).isNotNull() & (F.col(_READ).isNull() | is_null)
 
     def unknown_names(self) -> Column:
         """The object's names that the file does not know."""
@@ -90,7 +92,7 @@ class KeyReader:
     values in an envelope, keys may be in `{schema, payload}`."""
 
     def __init__(self, dataset: Dataset) -> None:
-        self._wrapped = dataset.value.envelope is not Envelope.NONE
+        self._wrapped = dataset.value.envelope.is_wrapped
 
     @property
     def json(self) -> Column:

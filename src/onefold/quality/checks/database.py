@@ -28,7 +28,7 @@ def schema_changes(facts: BranchFacts) -> Measurement | None:
 
 
 def _of_database(facts: BranchFacts, reason: Reason, way_out: str) -> Measurement | None:
-    if not facts.dataset.value.envelope.has_attributes:
+    if not facts.dataset.value.envelope.has_changes:
         return None
     count = facts.upserted.counts.get(Verdict.CONTROL, {}).get(reason, 0)
     return Measurement(count, 0, first=facts.of_database.get(reason, ()), way_out=way_out)
