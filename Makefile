@@ -182,8 +182,8 @@ RUNS_ONLY := uv pip compile --quiet --universal --generate-hashes --no-annotate 
 .PHONY: lock
 lock: ## Resolve requirements.lock again, and from it the locks of the image (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
-	    --extra airflow --extra dev --python-version 3.11 pyproject.toml -o requirements.lock
-	$(RUNS_ONLY) --extra airflow pyproject.toml -o requirements-runtime.lock
+	    --extra airflow --extra msk --extra dev --python-version 3.11 pyproject.toml -o requirements.lock
+	$(RUNS_ONLY) --extra airflow --extra msk pyproject.toml -o requirements-runtime.lock
 	sed -n '/^requires = /s/.*"\(.*\)".*/\1/p' pyproject.toml | $(RUNS_ONLY) - -o deploy/build.lock
 
 .PHONY: clean

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError
 from onefold.kafka.condition import Activity
 from onefold.kafka.inspection import Inspection
+from onefold.kafka.logins import ByAmazonIdentity, ByClientCredentials
 from onefold.lake import Lake
 from sample.broker import Broker
 from tests.support.certificates import certificate_in
@@ -96,6 +97,20 @@ def test_a_topic_is_planned_landed_and_its_holes_explained_by_tokens(guarded: Gu
     found = Inspection("c", {name: str(value) for name, value in guarded.settings().items()}).condition([*t.names])
     assert isinstance(found.activity, Activity)
     assert guarded.tokens.asked >= 3
+
+
+def test_the_clients_in_python_send_tokens_that_are_made_here(
+    guarded: Guarded, topic: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for Amazon MSK; this broker takes the token server's."""
+    settings = {name: str(value) for name, value in guarded.settings().items()}
+    own = {name: settings[name] for name in ("bootstrap.servers", "security.protocol", "ssl.ca.location")}
+    own |= {"sasl.mechanism": "AWS_MSK_IAM", "sasl.aws.region": "eu-west-1"}
+    monkeypatch.setattr(ByAmazonIdentity, "token", lambda _: ByClientCredentials(settings).token())
+    Client(topic).send("b")
+    plan = reached_by(topic, dict(own)).plan()
+    assert [range_.end for range_ in plan.ranges] == [1]
+    assert isinstance(Inspection("c", own).condition([*topic.names]).activity, Activity)
 
 
 @pytest.mark.parametrize(

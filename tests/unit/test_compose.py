@@ -127,7 +127,7 @@ def test_s10_the_image_has_run_time_packages_only() -> None:
 
     assert runs.items() <= every.items(), "the same versions and hashes"
     assert builds.items() <= every.items()
-    wanted, found = [*project["project"]["dependencies"], *extras["airflow"]], set()
+    wanted, found = [*project["project"]["dependencies"], *extras["airflow"], *extras["msk"]], set()
     while wanted:
         requirement = Requirement(wanted.pop())
         name = canonicalize_name(requirement.name)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import re
 import ssl
+import sys
 import time
+from base64 import urlsafe_b64decode
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
 from cryptography import x509
@@ -238,6 +244,117 @@ def test_a_token_is_kept_until_shortly_before_it_expires() -> None:
     assert kept.extensions() == {"pool": "p-1"}
 
 
+BROKERS = "b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com:9098"
+MSK = {"bootstrap.servers": BROKERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"}
+
+
+@pytest.fixture
+def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Credentials of a session, and of a profile without one."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalr/secret")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "session+token")
+    profile = tmp_path / "credentials"
+    profile.write_text("[other]\naws_access_key_id = AKIDOTHER\naws_secret_access_key = other/secret\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profile))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+def signed_by(query: dict[str, str], host: str, region: str, secret: str) -> str:
+    """AWS's signature, version 4, of a request by its query."""
+    text = "&".join(f"{quote(name, '')}={quote(query[name], '')}" for name in sorted(query))
+    empty = hashlib.sha256(b"").hexdigest()
+    request = hashlib.sha256(f"GET\n/\n{text}\nhost:{host}\n\nhost\n{empty}".encode()).hexdigest()
+    day = query["X-Amz-Date"][:8]
+    wanted = f"AWS4-HMAC-SHA256\n{query['X-Amz-Date']}\n{day}/{region}/kafka-cluster/aws4_request\n{request}"
+    key = f"AWS4{secret}".encode()
+    for part in (day, region, "kafka-cluster", "aws4_request", wanted):
+        key = hmac.digest(key, part.encode(), "sha256")
+    return key.hex()
+
+
+@pytest.mark.usefixtures("amazon")
+@pytest.mark.parametrize(
+    ("more", "region", "key", "secret", "session"),
+    [
+        ({}, "eu-west-1", "AKIDEXAMPLE", "wJalr/secret", "session+token"),
+        ({"sasl.aws.profile": "other"}, "eu-west-1", "AKIDOTHER", "other/secret", None),
+        ({"sasl.aws.region": "us-east-2"}, "us-east-2", "AKIDEXAMPLE", "wJalr/secret", "session+token"),
+        (
+            {"bootstrap.servers": "boot-x.c1.kafka-serverless.ap-south-1.amazonaws.com:9098"},
+            "ap-south-1",
+            "AKIDEXAMPLE",
+            "wJalr/secret",
+            "session+token",
+        ),
+    ],
+    ids=["default", "profile", "region", "serverless"],
+)
+def test_an_identity_of_amazon_is_a_signed_request(
+    more: dict[str, str], region: str, key: str, secret: str, session: str | None
+) -> None:
+    begun = time.time()
+    token, until = librdkafka_settings(MSK | more)["oauth_cb"]("")
+    url = urlsplit(urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
+    query = dict(parse_qsl(url.query, strict_parsing=True))
+    host = f"kafka.{region}.amazonaws.com"
+    assert (url.scheme, url.netloc, url.path) == ("https", host, "/")
+    assert re.match("aws-msk-iam-sasl-signer-python/", query.pop("User-Agent"))
+    signature = query.pop("X-Amz-Signature")
+    assert query == {
+        "Action": "kafka-cluster:Connect",
+        "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+        "X-Amz-Credential": f"{key}/{query['X-Amz-Date'][:8]}/{region}/kafka-cluster/aws4_request",
+        "X-Amz-Date": query["X-Amz-Date"],
+        "X-Amz-Expires": "900",
+        "X-Amz-SignedHeaders": "host",
+    } | ({"X-Amz-Security-Token": session} if session else {})
+    assert signature == signed_by(query, host, region, secret)
+    signed_at = datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+    assert begun - 1 <= signed_at <= time.time()
+    assert begun + 900 <= until <= time.time() + 900
+
+
+@pytest.mark.usefixtures("amazon")
+def test_each_client_gets_an_identity_of_amazon_in_its_own_way() -> None:
+    given = MSK | {"sasl.aws.profile": "other", "client.id": "me"}
+    assert java_settings(given) == {
+        "bootstrap.servers": BROKERS,
+        "client.id": "me",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "AWS_MSK_IAM",
+        "sasl.jaas.config": 'software.amazon.msk.auth.iam.IAMLoginModule required awsProfileName="other";',
+        "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+    }
+    python = python_settings(given)
+    assert python["sasl_mechanism"] == "OAUTHBEARER"
+    assert urlsafe_b64decode(python["sasl_oauth_token_provider"].token() + "==").startswith(b"https://kafka.eu-west-1.")
+    librdkafka = librdkafka_settings(given)
+    del librdkafka["oauth_cb"]
+    assert librdkafka == {
+        "bootstrap.servers": BROKERS,
+        "client.id": "me",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+    }
+
+
+def test_an_identity_of_amazon_that_cannot_be_made_says_what_is_missing(
+    amazon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match=r"AWS_MSK_IAM: .*\(none\) could not be found"):
+        librdkafka_settings(MSK | {"sasl.aws.profile": "none"})
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    with pytest.raises(UsageError, match="there are no credentials of Amazon's here"):
+        librdkafka_settings(MSK)
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+    for settings in (librdkafka_settings, python_settings):
+        with pytest.raises(UsageError, match=r"pip install 'onefold\[msk\]'"):
+            settings(MSK)
+
+
 def test_kafka_python_shows_the_certificate_and_checks_the_brokers_name(tmp_path: Path) -> None:
     certificate, store = certificate_in(tmp_path)
     files = {"ssl.ca.location": str(certificate), "ssl.certificate.location": str(certificate)}
@@ -278,6 +395,8 @@ def test_brokers_that_kafka_python_cannot_reach_are_asked_once(
         ({"sasl.mechanism": "OAUTHBEARER"}, r"method=oidc and client credentials"),
         ({"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}, r"needs sasl\.oauthbearer\.token\.end"),
         ({**SASL, "sasl.oauthbearer.config": "x"}, r"^sasl\.oauthbearer\.config is not supported"),
+        (MSK | {"security.protocol": "SASL_PLAINTEXT"}, r"AWS_MSK_IAM needs security\.protocol=SASL_SSL"),
+        (MSK | SERVERS, r"AWS_MSK_IAM needs sasl\.aws\.region"),
         ({"enable.ssl.certificate.verification": "false"}, "name the CA"),
         ({"enable.ssl.certificate.verification": "0"}, "name the CA"),
         ({"security.protocol": "ssl", "ssl.crl.location": "x"}, r"^ssl\.crl\.location is not supported"),

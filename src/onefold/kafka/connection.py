@@ -144,14 +144,14 @@ def _of_keystore(place: str, password: str | None) -> _Certificate:
     return _Certificate("".join(chain), key)
 
 
-def librdkafka_settings(given: ClientSettings) -> ClientSettings:
-    """The settings as librdkafka takes them: as they are, with what its login needs and they leave out.
+def librdkafka_settings(given: ClientSettings) -> dict[str, Any]:
+    """The settings as librdkafka takes them: as they are, but for what its login needs.
 
     Raises:
         UsageError: the login lacks something.
     """
     login = login_of(given)
-    return {**(login.librdkafka() if login else {}), **given}
+    return login.librdkafka() if login else dict(given)
 
 
 def python_settings(given: ClientSettings) -> dict[str, Any]:

@@ -6,6 +6,7 @@ lacks it is given as a function that makes a token.
 
 from __future__ import annotations
 
+import re
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +27,13 @@ _TIMEOUT, _EARLY = 30.0, 60.0
 """Seconds that a token server may take, and that a token is renewed before it expires."""
 
 
+_MSK, _MSK_CLASSES = "AWS_MSK_IAM", "software.amazon.msk.auth.iam.IAM"
+_MSK_SECONDS = 900.0
+"""How long Amazon's signer lets a token live."""
+_REGION, _PROFILE = "sasl.aws.region", "sasl.aws.profile"
+_OF_AMAZON = re.compile(r"\.(?:kafka|kafka-serverless)\.([a-z0-9-]+)\.amazonaws\.com")
+
+
 class Login(Protocol):
     """What one mechanism makes of a connection."""
 
@@ -44,8 +52,8 @@ class Login(Protocol):
     def python(self) -> dict[str, Any]:
         """Arguments of kafka-python, the mechanism's name included."""
 
-    def librdkafka(self) -> dict[str, str]:
-        """What librdkafka needs where the connection does not say it."""
+    def librdkafka(self) -> dict[str, Any]:
+        """The connection as librdkafka takes it: what its login needs, and no name that it does not know."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +78,9 @@ class ByPassword:
             "sasl_plain_password": self.given.get("sasl.password", ""),
         }
 
-    def librdkafka(self) -> dict[str, str]:
-        """Nothing."""
-        return {}
+    def librdkafka(self) -> dict[str, Any]:
+        """As it is."""
+        return dict(self.given)
 
 
 @dataclass(frozen=True)
@@ -104,9 +112,9 @@ class ByTicket:
         """A service's name."""
         return {"sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": self._service}
 
-    def librdkafka(self) -> dict[str, str]:
-        """Nothing."""
-        return {}
+    def librdkafka(self) -> dict[str, Any]:
+        """As it is."""
+        return dict(self.given)
 
 
 class Token(NamedTuple):
@@ -175,10 +183,11 @@ class ByClientCredentials:
         """A provider of tokens that asks the server itself."""
         return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider(self.token, self.extensions)}
 
-    def librdkafka(self) -> dict[str, str]:
-        """The authorities of this machine: what librdkafka brings looks for them where only some systems have them."""
+    def librdkafka(self) -> dict[str, Any]:
+        """With the authorities of this machine: what librdkafka brings looks for them where only some systems have
+        them."""
         _ = self._asked
-        return {} if "https.ca.pem" in self.given else {"https.ca.location": _authorities()}
+        return ({} if "https.ca.pem" in self.given else {"https.ca.location": _authorities()}) | dict(self.given)
 
     def token(self) -> Token:
         """A token, from the server.
@@ -197,6 +206,86 @@ class ByClientCredentials:
         return Token(str(found["access_token"]), time.time() + float(found.get("expires_in", 300)))
 
 
+@dataclass(frozen=True)
+class ByAmazonIdentity:
+    """AWS_MSK_IAM: a request that is signed with Amazon's credentials says who calls. The JVM's client needs Amazon's
+    jar for it; the others send the same signature as a token (OAUTHBEARER).
+
+    Source: https://docs.aws.amazon.com/msk/latest/developerguide/configure-clients-for-iam-access-control.html
+    """
+
+    given: Given
+    handled: ClassVar = frozenset({_REGION, _PROFILE})
+
+    @cached_property
+    def region(self) -> str:
+        """The region of the brokers: as it is given, or as their names have it."""
+        servers = self.given.get("bootstrap.servers", "")
+        found = self.given.get(_REGION) or next(iter(_OF_AMAZON.findall(servers)), "")
+        if self.given.get("security.protocol", "").upper() != "SASL_SSL":
+            raise UsageError(f"sasl.mechanism {_MSK} needs security.protocol=SASL_SSL. Nothing was read.")
+        if not found:
+            raise UsageError(
+                f"sasl.mechanism {_MSK} needs {_REGION}, for the names of the brokers have no region. Nothing was read."
+            )
+        return found
+
+    def java(self) -> dict[str, str]:
+        """The classes of Amazon's jar, which finds region and credentials by itself."""
+        _ = self.region
+        options = {"awsProfileName": profile} if (profile := self.given.get(_PROFILE)) else {}
+        return {
+            "sasl.mechanism": _MSK,
+            "sasl.jaas.config": jaas(f"{_MSK_CLASSES}LoginModule", options),
+            "sasl.client.callback.handler.class": f"{_MSK_CLASSES}ClientCallbackHandler",
+        }
+
+    def python(self) -> dict[str, Any]:
+        """A provider of tokens."""
+        _ = self.region, self._signer
+        return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider(self.token, {})}
+
+    def librdkafka(self) -> dict[str, Any]:
+        """A function that makes tokens; the first is made at once, for librdkafka would not say why there is none."""
+        self.token()
+        kept = {name: text for name, text in self.given.items() if name not in {*MECHANISMS, *self.handled}}
+        return kept | {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: tuple(self.token())}
+
+    def token(self) -> Token:
+        """A token: the address of a signed request, which brokers accept for a quarter of an hour.
+
+        Raises:
+            UsageError: there are no credentials, or no such profile.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        profile, signer = self.given.get(_PROFILE), self._signer
+        try:
+            made = (
+                signer.generate_auth_token_from_profile(self.region, profile)
+                if profile
+                else signer.generate_auth_token(self.region)
+            )
+        except AttributeError:  # the signer asks None for its key
+            raise UsageError(
+                f"sasl.mechanism {_MSK}: there are no credentials of Amazon's here. Nothing was read."
+            ) from None
+        except (BotoCoreError, ClientError) as error:
+            raise UsageError(f"sasl.mechanism {_MSK}: {error}. Nothing was read.") from None
+        return Token(made[0], time.time() + _MSK_SECONDS)
+
+    @property
+    def _signer(self) -> Any:
+        try:
+            from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
+        except ImportError:
+            raise UsageError(
+                f"sasl.mechanism {_MSK} needs the package aws-msk-iam-sasl-signer-python (pip install 'onefold[msk]'). "
+                "Nothing was read."
+            ) from None
+        return MSKAuthTokenProvider
+
+
 _CLIENT_ID = ("client.id", "client.credentials.client.id")
 _CLIENT_SECRET = ("client.secret", "client.credentials.client.secret")
 LOGINS: dict[str, type[Login]] = {
@@ -205,6 +294,7 @@ LOGINS: dict[str, type[Login]] = {
     "SCRAM-SHA-512": ByPassword,
     "GSSAPI": ByTicket,
     "OAUTHBEARER": ByClientCredentials,
+    _MSK: ByAmazonIdentity,
 }
 """What each mechanism is made of; a new one is a class and a row."""
 HANDLED = frozenset(MECHANISMS).union(*(login.handled for login in LOGINS.values()))
