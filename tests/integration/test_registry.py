@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
+from onefold.dataset.protobuf_schema import compile_texts
 from onefold.dataset.sections import Registry
 from onefold.errors import RegistryDiffersError, RegistryRefusedError, RegistryUnavailableError, UsageError
 from onefold.formats import registered_protobuf
@@ -38,6 +44,7 @@ from onefold.schemas.client import open_registry
 from onefold.schemas.kept import KeptSchema, check_kept, keep
 from onefold.schemas.newest import notes_of_registry
 from sample.broker import Broker
+from tests.support.project import Project
 from tests.support.registry_server import RegistryServer
 from tests.support.topics import Topics
 
@@ -375,3 +382,163 @@ def test_a_dataset_file_is_compared_with_the_newest_schemas(
     ]
     assert notes("protobuf", topics[2]) == []
     assert "its messages cannot be read" in notes("avro", topics[2])[0]
+
+
+PLACED = {"type": "long", "logicalType": "timestamp-millis"}
+PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}
+STATE = {"type": "enum", "name": "State", "symbols": ["OPEN", "PAID"]}
+LINES = {"type": "array", "items": record_schema("Line", sku="string", count="int")}
+OLD_ORDER = record_schema("Order", status=STATE, placed=PLACED, price=PRICE, text=["null", "string"], lines=LINES)
+NEW_STATE = {"name": "state", "type": STATE, "aliases": ["status"]}
+CURRENCY = {"name": "currency", "type": "string", "default": "EUR"}
+NEW_ORDER = {**OLD_ORDER, "fields": [NEW_STATE, *OLD_ORDER["fields"][1:], CURRENCY]}
+PROTO_ORDER = """
+syntax = "proto3"; package shop;
+import "google/protobuf/timestamp.proto";
+message Line { string sku = 1; int32 count = 2; }
+message Order {
+  enum State { OPEN = 0; PAID = 1; }
+  State state = 1; google.protobuf.Timestamp placed = 2; uint64 price = 3; optional string text = 4;
+  repeated Line lines = 5; string currency = 6;
+}"""
+JSON_ORDER = {
+    "title": "Order",
+    "type": "object",
+    "required": ["state", "placed", "price", "lines"],
+    "properties": {
+        "state": {"enum": ["OPEN", "PAID"]},
+        "placed": {"type": "string", "format": "date-time"},
+        "price": {"type": "number", "multipleOf": 0.01},
+        "text": {"type": "string"},
+        "lines": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["sku", "count"],
+                "properties": {"sku": {"type": "string"}, "count": {"type": "integer", "maximum": 9, "minimum": 0}},
+            },
+        },
+        "currency": {"type": "string", "default": "EUR"},
+    },
+}
+
+
+def order_of(number: int) -> dict[str, Any]:
+    """The values of an order, the same in each language; an older one has no currency."""
+    return {
+        "state": "PAID" if number % 2 else "OPEN",
+        "placed": datetime.fromtimestamp(1_772_323_200 + number, tz=UTC),
+        "price": Decimal(number) / 4,
+        "text": None if number % 3 else f"note {number}",
+        "lines": [{"sku": f"s{number % 7}", "count": number % 5}],
+        "currency": "CHF",
+    }
+
+
+def avro_orders(registry: RegistryServer, topic: str) -> Callable[[int], bytes]:
+    old = registry.register(f"{topic}-value", OLD_ORDER)
+    new = registry.register(f"{topic}-value", NEW_ORDER)
+
+    def written(number: int) -> bytes:
+        given = order_of(number)
+        if number < AGED:
+            return prefixed(old, message(OLD_ORDER, given | {"status": given["state"]}))
+        return prefixed(new, message(NEW_ORDER, given))
+
+    return written
+
+
+def protobuf_orders(registry: RegistryServer, topic: str) -> Callable[[int], bytes]:
+    id_ = registry.register(f"{topic}-value", PROTO_ORDER, schemaType="PROTOBUF")
+    pool = DescriptorPool()
+    for file in FileDescriptorSet.FromString(compile_texts({"order.proto": PROTO_ORDER}, "order.proto")).file:
+        pool.Add(file)
+    kind = GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+
+    def written(number: int) -> bytes:
+        given = order_of(number)
+        made = kind(state=given["state"], price=int(given["price"] * 100), text=given["text"], lines=given["lines"])
+        made.placed.FromDatetime(given["placed"])
+        made.currency = "EUR" if number < AGED else given["currency"]
+        return prefixed(id_, b"\x02\x02" + made.SerializeToString())  # the file's second message
+
+    return written
+
+
+def json_orders(registry: RegistryServer, topic: str) -> Callable[[int], bytes]:
+    id_ = registry.register(f"{topic}-value", JSON_ORDER, schemaType="JSON")
+
+    def written(number: int) -> bytes:
+        given = {name: value for name, value in order_of(number).items() if value is not None}
+        if number < AGED:
+            del given["currency"]
+        return prefixed(id_, json.dumps(given | {"placed": given["placed"].isoformat()}, default=float).encode())
+
+    return written
+
+
+AGED, ORDERS = 20, 60
+"""Of so many orders the first are of an older version."""
+
+
+def key_of(number: int) -> str:
+    """A few orders never change, each other key has every fifteenth."""
+    return f"old-{number}" if number < 5 else f"o-{number % 15}"
+
+
+LANGUAGES = {"avro": avro_orders, "protobuf": protobuf_orders, "json_schema": json_orders}
+FIELDS = {
+    "state": "string",
+    "placed": "timestamp",
+    "price": "decimal(12,2)",
+    "text": "string?",
+    "lines": "list<struct<sku: string, count: int>>",
+    "currency": "string",
+}
+DRAFTED = {
+    "avro": FIELDS,
+    "protobuf": FIELDS | {"placed": "timestamp?", "price": "decimal(20,0)"},
+    "json_schema": FIELDS | {"price": "decimal(18,2)", "currency": "string?"},
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_drafted_file_runs_as_it_is(
+    tmp_path: Path, session: SparkSession, broker: Broker, registry: RegistryServer, language: str
+) -> None:
+    """A topic of a registry's messages, keys as text, tombstones: `init`, `validate`, `run`, and no edit between."""
+    project = Project(tmp_path)
+    topic, key_schema = f"shop.{language}-{uuid.uuid4().hex[:8]}", record_schema("Key", id="string")
+    with (tmp_path / "onefold.toml").open("a") as settings:
+        settings.write(f'[kafka.kafka_default]\n"bootstrap.servers" = "{broker.bootstrap}"\n')
+    written, of_key = LANGUAGES[language](registry, topic), registry.register(f"{topic}-key", key_schema)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    for number in range(ORDERS + 1):
+        key = prefixed(of_key, message(key_schema, {"id": key_of(number)}))
+        producer.produce(topic, written(number) if number < ORDERS else None, key, 0)
+    assert producer.flush(30) == 0
+
+    unset = project.onefold("init", "orders", "--topic", topic)
+    assert (unset.code, unset.out) == (2, "")
+    assert "name schemas of a registry (schema id" in unset.err
+    assert "[registry.registry_default]" in unset.err
+    with (tmp_path / "onefold.toml").open("a") as settings:
+        settings.write(f'[registry.registry_default]\nurl = "{registry.url}"\n')
+    done = project.onefold("init", "orders", "--topic", topic, "--json")
+    assert done.code == 0, done.err
+    made = project.dataset("orders")
+    assert (made.key.format, made.value.format, made.apply.delete_when) == ("avro", language, "tombstone")
+    assert {name: field.type for name, field in made.value.fields.items()} == DRAFTED[language]
+
+    judged = project.onefold("validate", "orders", "--registry", "--sample", "100", "--json")
+    assert judged.code == 0, judged.out + judged.err
+    assert judged.json[0]["notes"] == [], judged.json
+    ran = project.onefold("run", "orders", "--json")
+    assert ran.code == 0, ran.err
+    newest = {key_of(number): order_of(number) for number in range(ORDERS)}
+    assert ran.json[0]["verdicts"] == {"applied": len(newest), "superseded": ORDERS + 1 - len(newest)}
+    del newest[key_of(ORDERS)]  # by the tombstone
+    for key, row in newest.items():
+        row["price"] *= 100 if language == "protobuf" else 1
+        row["currency"] = "EUR" if key.startswith("old-") else row["currency"]
+    assert {row["id"]: {name: row[name] for name in FIELDS} for row in rows_of(project.lake, made)} == newest

@@ -85,7 +85,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "unit/test_draft*.py", "unit/test_foreign_exports.py", "unit/test_newest.py", "unit/test_layouts.py",
         "property/test_drafts.py",
         "process/test_init.py",
-        "integration/test_init_live.py",
+        "integration/test_init_live.py", "integration/test_registry.py",
     ),
     "errors": ("unit/test_errors.py", "unit/test_cli.py", "process/test_runs.py", "dags/test_parsing.py"),
     "faults": (

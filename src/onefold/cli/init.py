@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import TypeAdapter, ValidationError
@@ -15,10 +15,13 @@ from onefold.cli.console import NOTES, note, print_json, print_rows
 from onefold.dataset import read_dataset
 from onefold.dataset.declaration import DatasetName
 from onefold.dataset.layouts import export_layouts
-from onefold.dataset.sections import Target
+from onefold.dataset.sections import Registry, Target
 from onefold.dataset.source import Kafka, Origin
 from onefold.errors import DatasetExistsError, InvalidDatasetError, UsageError
 from onefold.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from onefold.draft import Asked, Export, Sample, Topics
 
 _SAMPLE = "About so many records: the newest of a topic; of an export, those at the end of the objects written last"
 _LAYOUT = f"One of {', '.join(export_layouts())}; else recognised from the objects"
@@ -30,6 +33,7 @@ _OPTIONS = {
     "source.exports.layout": "--layout",
     "source.exports.origin.cluster": "--cluster",
     "source.filter": "--topic",
+    "value.registry": "--registry",
     "target.table": "--table",
 }
 """What says a key of the drafted file."""
@@ -48,25 +52,31 @@ def init(
     layout: Annotated[str | None, typer.Option(help=_LAYOUT)] = None,
     cluster: Annotated[str | None, typer.Option(help="The name of the export's cluster, in positions")] = None,
     table: Annotated[str | None, typer.Option(metavar="NAMESPACE.NAME", help="The table that readers see")] = None,
+    registry: Annotated[
+        str, typer.Option(metavar="NAME", help="The connection of the schema registry whose schemas records name")
+    ] = "registry_default",
     sample: Annotated[int, typer.Option(metavar="N", min=1, help=_SAMPLE)] = 1000,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the file; write nothing")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Draft a dataset file from a topic or an export: fields, key, identity, version, with the reasons as comments."""
-    from onefold.draft import text_of
+    from onefold.draft import draft_dataset, text_of
 
     settings = load_settings()
     _check_usage(name, topic, export, layout, table)
-    _check_values(name, topic or [], connection, export, cluster, table)
+    _check_values(name, topic or [], connection, export, cluster, table, registry)
     file = settings.datasets_folder / f"{name}.yaml"
     if file.exists() and not (force or dry_run):
         raise DatasetExistsError(name, str(file))
     with NOTES.status(f"{name}: reading what was written last"):
         if export:
-            draft = _of_export(settings, name, export, layout, cluster, topic[0] if topic else None, table, sample)
+            source, found = _of_export(settings, name, export, layout, cluster, topic[0] if topic else None, sample)
         else:
-            draft = _of_topics(settings, name, topic or [], connection, table, sample)
+            source, found = _of_topics(settings, name, topic or [], connection, sample)
+        draft = draft_dataset(name, source, found, table, _asked(settings, registry))
+    for said in draft.notes:
+        note(f"{name}: {said}")
     text = text_of(draft)
     _check_draft(text, file, name)
     if not dry_run:
@@ -99,11 +109,18 @@ def _check_usage(
 
 
 def _check_values(
-    name: str, topics: list[str], connection: str, export: str | None, cluster: str | None, table: str | None
+    name: str,
+    topics: list[str],
+    connection: str,
+    export: str | None,
+    cluster: str | None,
+    table: str | None,
+    registry: str,
 ) -> None:
     """Refuse what the dataset file would be refused for, before a record is read."""
     _check("DATASET", lambda: TypeAdapter(DatasetName).validate_python(name))
     _check("--table" if table else "DATASET, or --table", lambda: Target(table=table or f"kafka.{name}"))
+    _check(f"--registry {registry!r}", lambda: Registry(connection=registry))
     if export:
         if cluster is not None:
             _check(f"--cluster {cluster!r}", lambda: Origin(cluster=cluster))
@@ -132,15 +149,16 @@ def _check_draft(text: str, file: Path, name: str) -> None:
         ) from None
 
 
-def _of_topics(settings: Settings, name: str, topics: list[str], connection: str, table: str | None, count: int) -> Any:
-    from onefold.draft import Topics, draft_dataset
+def _of_topics(
+    settings: Settings, name: str, topics: list[str], connection: str, count: int
+) -> tuple[Topics | Export, Sample]:
+    from onefold.draft import Topics
     from onefold.draft.topics import newest_of_topics
     from onefold.kafka.cluster import Cluster
     from onefold.kafka.connection import client_settings
 
     cluster = Cluster(connection, client_settings(settings, connection))
-    found = newest_of_topics(name, cluster, topics, count)
-    return draft_dataset(name, Topics(connection, tuple(topics)), found, table)
+    return Topics(connection, tuple(topics)), newest_of_topics(name, cluster, topics, count)
 
 
 def _of_export(
@@ -150,10 +168,9 @@ def _of_export(
     layout: str | None,
     cluster: str | None,
     topic: str | None,
-    table: str | None,
     count: int,
-) -> Any:
-    from onefold.draft import Export, draft_dataset
+) -> tuple[Topics | Export, Sample]:
+    from onefold.draft import Export
     from onefold.draft.exports import newest_of_export
     from onefold.lake import Lake
     from onefold.landing.places import check_place
@@ -164,8 +181,14 @@ def _of_export(
     seen, found = newest_of_export(name, Lake(settings).store_at(place), count, layout, topic)
     for key, why in found.unread:
         note(f"{name}: {key}: {why}")
-    path = f"{place.rstrip('/')}/"
-    return draft_dataset(name, Export(path, seen, cluster, topic), found, table)
+    return Export(f"{place.rstrip('/')}/", seen, cluster, topic), found
+
+
+def _asked(settings: Settings, connection: str) -> Asked:
+    from onefold.draft import Asked
+    from onefold.schemas.client import open_registry
+
+    return Asked(connection, lambda: open_registry(settings, Registry(connection=connection)))
 
 
 def _write(file: Path, text: str, name: str, *, force: bool) -> None:

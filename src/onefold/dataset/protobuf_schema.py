@@ -51,8 +51,9 @@ def read_protobuf(folder: Path, name: str, message: str | None) -> str:
     return schema_text(described, message, main or None)
 
 
-def compile_texts(texts: Mapping[str, str], main: str) -> bytes:
-    """The FileDescriptorSet of `.proto` texts, by the names by which they import each other.
+def compile_texts(texts: Mapping[str, str], main: str, *, comments: bool = False) -> bytes:
+    """The FileDescriptorSet of `.proto` texts, by the names by which they import each other; with their comments, if
+    these are asked for.
 
     Raises:
         ValueError: they are no schema.
@@ -65,7 +66,7 @@ def compile_texts(texts: Mapping[str, str], main: str) -> bytes:
                 raise ValueError(f"{name!r} is no name of an import")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        return _compile((folder,), main)
+        return _compile((folder,), main, comments=comments)
 
 
 def message_at(described: bytes, main: str, indexes: Sequence[int]) -> str:
@@ -82,6 +83,30 @@ def message_at(described: bytes, main: str, indexes: Sequence[int]) -> str:
         names.append(within[index].name)
         within = within[index].nested_type
     return ".".join(names)
+
+
+_MESSAGE, _NESTED, _FIELD = 4, 3, 2
+"""FileDescriptorProto.message_type, DescriptorProto.nested_type and field: comments name their places by these."""
+
+
+def comments_on(described: bytes, message: str) -> dict[str, str]:
+    """The comments on a message, by an empty name, and on its fields, by theirs: those that the set has.
+
+    Raises:
+        ValueError: it is no FileDescriptorSet.
+    """
+    for file in _parsed(described).file:
+        comments = {tuple(place.path): place.leading_comments for place in file.source_code_info.location}
+        left = [((_MESSAGE, at), file.package, kind) for at, kind in enumerate(file.message_type)]
+        while left:
+            place, around, kind = left.pop()
+            name = f"{around}.{kind.name}".lstrip(".")
+            if name == message:
+                fields = {field.name: (*place, _FIELD, at) for at, field in enumerate(kind.field)}
+                found = {word: comments.get(at, "").strip() for word, at in {"": place, **fields}.items()}
+                return {word: text for word, text in found.items() if text}
+            left += [((*place, _NESTED, at), name, inner) for at, inner in enumerate(kind.nested_type)]
+    return {}
 
 
 def message_names(described: bytes, main: str) -> list[str]:
@@ -160,7 +185,7 @@ def _compiled(folders: tuple[Path, ...], name: str, state: object) -> bytes:
     return _compile(folders, name)
 
 
-def _compile(folders: Sequence[Path], name: str) -> bytes:
+def _compile(folders: Sequence[Path], name: str, *, comments: bool = False) -> bytes:
     """By protoc, as a process of its own: a text that it cannot bear ends that process and no other."""
     well_known = files("grpc_tools") / "_proto"
     with tempfile.TemporaryDirectory(prefix="onefold-proto-") as made:
@@ -172,6 +197,7 @@ def _compile(folders: Sequence[Path], name: str) -> bytes:
             *given,
             f"-I{well_known}",
             "--include_imports",
+            *(["--include_source_info"] if comments else []),
             f"--descriptor_set_out={out}",
         ]
         try:

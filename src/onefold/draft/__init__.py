@@ -2,7 +2,8 @@
 
 from onefold.draft.draft import Export, Topics, draft_dataset
 from onefold.draft.entries import Draft, Entry
+from onefold.draft.registered import Asked
 from onefold.draft.sample import Sample
 from onefold.draft.write import text_of
 
-__all__ = ["Draft", "Entry", "Export", "Sample", "Topics", "draft_dataset", "text_of"]
+__all__ = ["Asked", "Draft", "Entry", "Export", "Sample", "Topics", "draft_dataset", "text_of"]

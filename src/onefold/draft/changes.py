@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from onefold.dataset.envelopes import PLACES, Envelope
+from onefold.dataset.types import FieldType, parse_type
+from onefold.draft.languages.connect_names import DECIMAL, TYPES
 from onefold.draft.message import Message
+from onefold.draft.schema_fields import SchemaField
 from onefold.formats.envelopes import AFTER, Form, NoRowError, Shape, check_change, shape_of
 from onefold.vocabulary import Reason
 
+T = TypeVar("T")
 _OF_CONNECT = {
     **dict.fromkeys(("int8", "int16", "int32"), "int"),
     "int64": "long",
@@ -24,16 +28,6 @@ _OF_CONNECT = {
     "bytes": "binary",
 }
 """Field types by Connect's types."""
-_OF_NAMES = {
-    "io.debezium.time.Date": "date(days)",
-    "io.debezium.time.Timestamp": "timestamp(millis)",
-    "io.debezium.time.MicroTimestamp": "timestamp(micros)",
-    "io.debezium.time.NanoTimestamp": "timestamp(nanos)",
-    "io.debezium.time.ZonedTimestamp": "timestamp",
-    "org.apache.kafka.connect.data.Date": "date(days)",
-    "org.apache.kafka.connect.data.Timestamp": "timestamp(millis)",
-}
-"""Field types by the names of Connect's logical types (Debezium's documentation, "Temporal types")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +43,13 @@ class Changes:
     deletes: int
     has_positions: bool
     """Whether the changes say where the connector read them."""
-    types: Mapping[str, str]
-    """Field types by name, as the converter's schema has them."""
+    types: Mapping[str, SchemaField]
+    """Fields by name, as the converter's schema next to the values has them."""
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Where the row is in a value, by the names that lead there."""
+        return (AFTER,) if self.envelope is Envelope.DEBEZIUM and not self.flattened else ()
 
 
 def open_envelopes(messages: Sequence[Message]) -> tuple[list[Message], Changes] | None:
@@ -102,7 +101,7 @@ def _changes(messages: Sequence[Message]) -> tuple[list[Message], Changes]:
             continue
         placed += _has_position(message.value, shape)
         flattened += shape.form is Form.FLAT
-        row = inner[AFTER] if shape.form is Form.CHANGE else _without_marks(inner)
+        row = inner[AFTER] if shape.form is Form.CHANGE else without_marks(inner)
         rows.append(replace(_unwrapped_key(message), value=row))
     form = Form.FLAT if 2 * flattened > len(rows) else Form.CHANGE
     types = _types([message.value for message in messages if message.value is not None], form)
@@ -145,7 +144,8 @@ def _unwrapped_key(message: Message) -> Message:
     return replace(message, key=message.key["payload"]) if _is_wrapped(message.key) else message
 
 
-def _without_marks(row: dict[str, Any]) -> dict[str, Any]:
+def without_marks(row: Mapping[str, T]) -> dict[str, T]:
+    """What a flattened change has besides the marks of its envelope."""
     return {name: value for name, value in row.items() if not name.startswith("__")}
 
 
@@ -155,13 +155,14 @@ def _table(inner: dict[str, Any], shape: Shape) -> str | None:
     return table if isinstance(table, str) else None
 
 
-def _types(values: Sequence[dict[str, Any]], form: Form) -> dict[str, str]:
-    """Field types by the schemas next to values; none of a field that two schemas have otherwise."""
-    found: dict[str, set[str | None]] = {}
+def _types(values: Sequence[dict[str, Any]], form: Form) -> dict[str, SchemaField]:
+    """Fields by the schemas next to values; the values have to tell the type that two schemas have otherwise."""
+    found: dict[str, set[FieldType | None]] = {}
     for schema in [value["schema"] for value in values if _is_wrapped(value)]:
         for field in _fields_of_row(schema, form):
             found.setdefault(str(field.get("field")), set()).add(_type(field))
-    return {name: kind for name, kinds in found.items() for kind in kinds if len(kinds) == 1 and kind is not None}
+    alike = {name: next(iter(kinds)) if len(kinds) == 1 else None for name, kinds in found.items()}
+    return {name: SchemaField(name, kind, note="the converter's schema") for name, kind in alike.items()}
 
 
 def _fields_of_row(schema: Any, form: Form) -> list[dict[str, Any]]:
@@ -174,10 +175,10 @@ def _fields_of_row(schema: Any, form: Form) -> list[dict[str, Any]]:
     return [member for member in fields(schema) if not str(member.get("field")).startswith("__")]
 
 
-def _type(field: Mapping[str, Any]) -> str | None:
+def _type(field: Mapping[str, Any]) -> FieldType | None:
     """None: the sample's values have to tell."""
     name = field.get("name")
-    if name == "org.apache.kafka.connect.data.Decimal":
+    if name == DECIMAL:
         return None
-    kind = _OF_NAMES.get(str(name)) or _OF_CONNECT.get(str(field.get("type")))
-    return None if kind is None else f"{kind}?" if field.get("optional") else kind
+    kind = TYPES.get(str(name)) or _OF_CONNECT.get(str(field.get("type")))
+    return None if kind is None else replace(parse_type(kind), nullable=bool(field.get("optional")))

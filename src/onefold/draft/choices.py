@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onefold.dataset.envelopes import Envelope
+from onefold.dataset.expressions import parse, paths
 from onefold.draft.absences import describe_absences
 from onefold.draft.apply import Append, Log, Upsert, draft_apply, key_of_changes, upsert_of_changes
 from onefold.draft.changes import Changes
@@ -54,7 +55,7 @@ class Choices:
         self.name, self.sample, self.opened, self.several = name, sample, opened, several
         messages = opened.messages
         self.changes = opened.changes if opened.changes and opened.changes.envelope is Envelope.DEBEZIUM else None
-        self.fields = draft_fields(messages, opened.changes.types if opened.changes else {})
+        self.fields = draft_fields(messages, opened.known)
         if not self.fields.declared:
             left = ", ".join(f"{field!r} ({reason})" for field, reason in self.fields.left_out[:5])
             problem = f"the values have no field that can be declared{': ' + left if left else ''}"
@@ -85,6 +86,14 @@ class Choices:
         self._marks = self._same_messages(headers)
         self.business_key = self._business_key()
         self.drafted_business_key = self._drafted_business_key()
+        self.fields = self.fields.without_defaults(self._telling_fields())
+
+    def _telling_fields(self) -> set[str]:
+        """The fields by which messages, keys and versions differ."""
+        found = [*self.key_and_version]
+        for identity in (self.message_id, self.drafted_business_key):
+            found += identity.expressions if identity else ()
+        return {path.name for text in found for path in paths(parse(text)) if path.root == "value"}
 
     @property
     def deletes(self) -> bool:

@@ -20,7 +20,9 @@ from onefold.draft.entries import Draft, Entry, counted, listed, mapped, scalar
 from onefold.draft.fields import Field
 from onefold.draft.identity import Found
 from onefold.draft.readers import reader_of
+from onefold.draft.registered import Asked
 from onefold.draft.sample import Sample
+from onefold.draft.schema_fields import described
 from onefold.draft.spellings import find_spellings
 from onefold.draft.values import open_sample
 from onefold.errors import NoDraftError
@@ -40,6 +42,7 @@ _RATE = 0.01
 _FEWEST_DUPLICATES, _MOST_DUPLICATES = 0.05, 0.5
 """Between these rates lies the drafted limit for duplicates."""
 _MOST_NAMED = 20
+_LONGEST_DESCRIPTION = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +63,14 @@ class Export:
     topic: str | None = None
 
 
-def draft_dataset(name: str, source: Topics | Export, sample: Sample, table: str | None = None) -> Draft:
-    """The dataset `name`, as the sample of its source suggests.
+def draft_dataset(
+    name: str, source: Topics | Export, sample: Sample, table: str | None = None, asked: Asked | None = None
+) -> Draft:
+    """The dataset `name`, as the sample of its source suggests; `asked`: the registry of the schemas that it names.
 
     Raises:
-        NoDraftError: the values are no JSON objects, no field can be declared, or nothing tells messages apart.
+        NoDraftError: the values are no JSON objects, or name schemas that cannot be asked for; no field can be
+            declared; or nothing tells messages apart.
     """
     topics = sorted({*sample.topics, *sample.others})
     if isinstance(source, Export) and not source.topic and len(topics) > 1:
@@ -74,7 +80,7 @@ def draft_dataset(name: str, source: Topics | Export, sample: Sample, table: str
         advice = "Say which one with --topic: a filter lets only its records in."
         raise NoDraftError(name, sample.place, f"holds records of several topics: {seen}", advice)
     several = isinstance(source, Topics) and (len(source.topics) > 1 or source.topics[0].startswith("^"))
-    choices = Choices(name, sample, open_sample(name, sample), several=several)
+    choices = Choices(name, sample, open_sample(name, sample, asked), several=several)
     return _File(name, source, sample, choices).draft(table)
 
 
@@ -92,15 +98,16 @@ class _File:
 
     def draft(self, table: str | None) -> Draft:
         """All entries in their order."""
-        entries = [Entry(("name",), scalar(self.name)), Entry(("description",), '""'), Entry(("owner",), '""')]
-        entries += self._source()
-        entries += self._tables()
+        written = self.choices.opened.written
+        doc = described(written.doc, _LONGEST_DESCRIPTION) if written else ""
+        entries = [Entry(("name",), scalar(self.name)), Entry(("description",), scalar(doc) if doc else '""')]
+        entries += [Entry(("owner",), '""'), *self._source(), *self._filter()]
         now = datetime.now(UTC)
         newest = min(self.sample.days[1], now) if self.sample.days else now
         entries.append(Entry(("schedule",), None, f'schedule: {{cron: "0 * * * *", start: {newest:%Y-%m-%d}}}'))
         spellings = find_spellings(self.choices.opened.messages, self.choices.opened.key_format)
         entries += [Entry(("key",), None, spelling) for spelling in spellings]
-        entries.append(Entry(("key",), mapped(format=self.choices.opened.key_format), self.choices.opened.key_reason))
+        entries.append(self._key())
         entries += self._value()
         entries += self._identity()
         entries += self._applying()
@@ -109,7 +116,7 @@ class _File:
             entries.append(Entry(("target",), None, _WHICH_ROWS))
         entries.append(Entry(("target",), mapped(table=scalar(target), buckets="8")))
         entries += self._quality()
-        return Draft(self._head(), tuple(entries))
+        return Draft(self._head(), tuple(entries), tuple(filter(None, [self._other_types()])))
 
     def _head(self) -> tuple[str, ...]:
         sample = self.sample
@@ -155,30 +162,58 @@ class _File:
         if sample.exact:
             holes, why = _holes(sample, self.choices, source.layout)
             entries.append(Entry((*at, "holes"), holes, why))
-        if source.topic:
-            [word] = self._spelled("topic")
-            condition = "{} = '{}'".format(word, source.topic.replace("'", "''"))
-            entries.append(Entry(("source", "filter"), scalar(condition), "only this topic of the export"))
         return entries
 
-    def _tables(self) -> list[Entry]:
-        """A filter where the changes are of several tables; and a note where events are of several types."""
+    def _filter(self) -> list[Entry]:
+        """Which records belong to the dataset: a topic of the export, a table, a record type; and a note where events
+        are of several types."""
+        conditions, reasons, notes = list[str](), list[str](), list[Entry]()
         if (events := self.choices.opened.events) and len(events.types) > 1:
             [(first, _), *_] = counts = events.types.most_common(_MOST_NAMED)
             seen = ", ".join(f"{shown(name)} ({number})" for name, number in counts)
-            condition = "envelope.type = '{}'".format(first.replace("'", "''"))
             note = f"events of several types: {seen}. If each has its own fields, write a dataset for each"
-            return [Entry(("source", ""), None, f"{note}, with filter: {scalar(condition)}")]
-        tables = self.choices.changes.tables if self.choices.changes else Counter[str]()
-        if len(tables) < 2:
-            return []
-        (table, count), *others = tables.most_common()
-        seen = ", ".join(f"{name} ({number})" for name, number in others[:_MOST_NAMED])
-        name = table.replace("'", "''")
+            condition = scalar(f"envelope.type = {_quoted(first)}")
+            notes.append(Entry(("source", ""), None, f"{note}, with filter: {condition}"))
         if isinstance(self.source, Export) and self.source.topic:
-            return [Entry(("source", ""), None, f"changes of several tables: {table} ({count}), {seen}")]
-        why = f"{count} changes are of this table; others are of {seen}, each a dataset of its own"
-        return [Entry(("source", "filter"), scalar(f"envelope.source.table = '{name}'"), why)]
+            [word] = self._spelled("topic")
+            conditions.append(f"{word} = {_quoted(self.source.topic)}")
+            reasons.append("only this topic of the export")
+        written = self.choices.opened.written
+        if written and written.left_out and (name := next(iter(written.types))):
+            conditions += [f"{word} = {_quoted(name)}" for word in self._spelled("schema.name")]
+            reasons.append(self._other_types())
+        tables = self.choices.changes.tables if self.choices.changes else Counter[str]()
+        if len(tables) > 1:
+            (table, count), *others = tables.most_common()
+            seen = ", ".join(f"{name} ({number})" for name, number in others[:_MOST_NAMED])
+            if conditions:
+                note = f"changes of several tables: {table} ({count}), {seen}"
+                notes.append(Entry(("source", ""), None, note))
+            else:
+                conditions.append(f"envelope.source.table = {_quoted(table)}")
+                reasons.append(f"{count} changes are of this table; others are of {seen}, each a dataset of its own")
+        if not conditions:
+            return notes
+        return [*notes, Entry(("source", "filter"), scalar(" and ".join(conditions)), "; ".join(reasons))]
+
+    def _other_types(self) -> str:
+        """A sentence on the record types of the sample that are not drafted; or nothing."""
+        written = self.choices.opened.written
+        if written is None or not written.left_out:
+            return ""
+        (name, count), *others = written.types.items()
+        seen = ", ".join(f"{other or 'without a name'} ({number})" for other, number in others[:_MOST_NAMED])
+        if not name:
+            return (
+                f"{counted(count, 'value')} of a type without a name; others are of {seen}: no filter can leave them "
+                "out, and they will be rejected"
+            )
+        return f"{counted(count, 'value')} of type {name}; others are of {seen}, each a dataset of its own"
+
+    def _key(self) -> Entry:
+        opened = self.choices.opened
+        more = {"registry": mapped(connection=scalar(opened.key_registry))} if opened.key_registry else {}
+        return Entry(("key",), mapped(format=opened.key_format, **more), opened.key_reason)
 
     def _spelled(self, *expressions: str) -> list[str]:
         """Expressions that mean the same next to the declared fields."""
@@ -187,6 +222,10 @@ class _File:
 
     def _value(self) -> list[Entry]:
         entries = [Entry(("value", "format"), ValueFormat.JSON, self._unusable())]
+        if written := self.choices.opened.written:
+            why = "; ".join(filter(None, (written.reason, self._unusable())))
+            registry = mapped(connection=scalar(written.connection))
+            entries = [Entry(("value", "format"), written.format, why), Entry(("value", "registry"), registry)]
         if changes := self.choices.opened.changes:
             entries.append(Entry(("value", "envelope"), changes.envelope, _seen(changes)))
         if events := self.choices.opened.events:
@@ -199,7 +238,9 @@ class _File:
         entries += [Entry((*at, ""), None, f"left out: {name[:60]!r}: {why}") for name, why in left[:_MOST_NAMED]]
         if len(left) > _MOST_NAMED:
             entries.append(Entry((*at, ""), None, f"left out: {len(left) - _MOST_NAMED} more"))
-        return entries
+        renamed = [(field.name, field.former) for field in self.choices.fields.declared if field.former]
+        at = ("value", "renamed")
+        return entries + [Entry((*at, name), listed(former), "aliases in the schema") for name, former in renamed]
 
     def _unusable(self) -> str:
         problems = [
@@ -333,6 +374,11 @@ class _File:
         why = f"{rejected} of {total} records in the sample would be rejected; {_RATE} is the limit without this line"
         limits.append(Entry((*at, "max_rejected_rate"), str(rate), why))
         return [*notes, *limits, Entry((*at, "max_conflicts"), "0")]
+
+
+def _quoted(text: str) -> str:
+    """A text as an expression has it."""
+    return "'{}'".format(text.replace("'", "''"))
 
 
 def _seen(changes: Changes) -> str:

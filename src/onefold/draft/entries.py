@@ -32,6 +32,8 @@ class Draft:
 
     head: tuple[str, ...]
     entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = ()
+    """What its author should know at once: sentences that are comments of the file, too."""
 
 
 def scalar(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from onefold.dataset.blank_text import is_blank
 from onefold.dataset.expressions import Path, parse
-from onefold.dataset.value_formats import ValueFormat
+from onefold.dataset.value_formats import with_parts
 from onefold.draft.message import Message
 
 _ATTRIBUTE = re.compile(r"[a-z0-9]+")
@@ -118,14 +118,19 @@ def _written(root: str, name: str) -> str:
 
 
 def key_columns(messages: Sequence[Message], key_format: str) -> list[Column]:
-    """The parts of JSON keys, or the one text that a key is."""
-    if key_format == ValueFormat.STRING:
+    """The parts of keys that have some, or the one text that a key is."""
+    if not _are_parts(messages, key_format):
         found = [Column("key", "key", [_cell(message.key) for message in messages])]
         return found if any(cell is not None for cell in found[0].cells) else []
     return [
         Column(expression, Path("key", name).column, [_cell((message.key or {}).get(name)) for message in messages])
-        for name, expression in (_key_parts(messages) if key_format == ValueFormat.JSON else {}).items()
+        for name, expression in _key_parts(messages).items()
     ]
+
+
+def _are_parts(messages: Sequence[Message], key_format: str) -> bool:
+    """Whether keys are read by their parts: a key of any format with parts may be one text or number instead."""
+    return key_format in with_parts() and not any(isinstance(message.key, str) for message in messages)
 
 
 def key_part_values(messages: Sequence[Message]) -> dict[str, list[Any]]:
@@ -145,9 +150,9 @@ def _key_parts(messages: Sequence[Message]) -> dict[str, str]:
 
 
 def unnamed_parts(messages: Sequence[Message], key_format: str) -> tuple[str, ...]:
-    """The parts of JSON keys that differ and that no column has (almost) everywhere: rows keyed by the others would be
+    """The parts of keys that differ and that no column has (almost) everywhere: rows keyed by the others would be
     rows of several Kafka keys."""
-    if key_format != ValueFormat.JSON:
+    if not _are_parts(messages, key_format):
         return ()
     columns = zip(_key_parts(messages), key_columns(messages, key_format), strict=True)
     named = {name for name, column in columns if column.mostly}

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 from onefold.dataset.base import SAFE_NAME
-from onefold.dataset.types import parse_type
+from onefold.dataset.defaults import Default, json_of
+from onefold.dataset.types import FieldType, parse_type
 from onefold.draft.entries import mapped, scalar
 from onefold.draft.evidence import snake
 from onefold.draft.message import Message
-from onefold.draft.types import TIME_NAME, Scalar, infer, type_text
+from onefold.draft.schema_fields import SchemaField, described
+from onefold.draft.types import TIME_NAME, Scalar, infer, is_timestamp, type_text
 
 _LONGEST = 64
 """Letters of a field's name."""
 _MOST_FIELDS = 200
+_MOST_LETTERS = 200
+"""Of a schema's words on a field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +35,23 @@ class Field:
     reason: str = ""
     read_as: str = ""
     """Its name in the record."""
+    default: Default | None = None
+    former: tuple[str, ...] = ()
+    """Names that it had before."""
+    is_in_all: bool = True
+    """Whether every version of the schema has it."""
 
     @property
     def as_declared(self) -> str:
         """The field as a dataset file has it."""
-        if self.read_as == self.name:
-            return scalar(self.type)
-        quoted = self.read_as.replace('"', '""')
-        plain = not {".", '"'} & {*self.read_as}
-        return mapped(type=scalar(self.type), **{"from": scalar(self.read_as if plain else f'"{quoted}"')})
+        more: dict[str, str] = {}
+        if self.read_as != self.name:
+            quoted = self.read_as.replace('"', '""')
+            plain = not {".", '"'} & {*self.read_as}
+            more["from"] = scalar(self.read_as if plain else f'"{quoted}"')
+        if self.default is not None:
+            more["default"] = _default_text(self.default)
+        return mapped(type=scalar(self.type), **more) if more else scalar(self.type)
 
     @property
     def scalar(self) -> bool:
@@ -66,39 +78,119 @@ class Fields:
     left_out: tuple[tuple[str, str], ...]
     rejected: frozenset[int]
 
+    def without_defaults(self, names: Collection[str]) -> Fields:
+        """The same without the defaults of these fields: all records that lack such a field would be one message, key
+        or version."""
+        kept = tuple(_without_default(field) if field.name in names else field for field in self.declared)
+        return replace(self, declared=kept)
+
     def without(self, names: Sequence[str], reason: str) -> Fields:
         """The same without fields that would have the column of one of these names."""
         taken = {name.lower() for name in names}
         gone = tuple((field.name, reason) for field in self.declared if field.name.lower() in taken)
-        kept = tuple(field for field in self.declared if field.name.lower() not in taken)
+        kept = tuple(_without_former(field, taken) for field in self.declared if field.name.lower() not in taken)
         return Fields(kept, self.left_out + gone, self.rejected)
 
 
-def draft_fields(messages: Sequence[Message], types: Mapping[str, str]) -> Fields:
-    """The fields of all values that are objects. `types`: those that a schema next to the values has, by name."""
+def _without_former(field: Field, taken: Collection[str]) -> Field:
+    return replace(field, former=tuple(name for name in field.former if name.lower() not in taken))
+
+
+def _without_default(field: Field) -> Field:
+    if field.default is None:
+        return field
+    return replace(field, default=None, type=field.type if field.is_in_all else f"{field.type.removesuffix('?')}?")
+
+
+def _default_text(default: Default) -> str:
+    """A default as YAML."""
+    if isinstance(default, str):
+        return scalar(default)
+    return f"{Decimal(repr(default)):f}" if isinstance(default, float) else json.dumps(default)
+
+
+def draft_fields(messages: Sequence[Message], known: Mapping[str, SchemaField]) -> Fields:
+    """The fields of all values that are objects. `known`: those that a schema declares, by name."""
     values = {index: message.value for index, message in enumerate(messages) if message.value is not None}
     found: dict[str, dict[int, Any]] = {}
     for index, value in values.items():
         for name, member in value.items():
             found.setdefault(name, {})[index] = member
     declared: dict[str, Field] = {}
-    left_out: list[tuple[str, str]] = []
     rejected: set[int] = set()
-    for name, members in sorted(found.items(), key=lambda item: -len(item[1]))[_MOST_FIELDS:]:
-        left_out.append((name, f"in {len(members)} values, and {_MOST_FIELDS} other fields are in more"))
-    for name in found.keys() - dict(left_out).keys() if left_out else found:
-        members = found[name]
+    others = [name for name in found if name not in known]
+    rare = sorted(others, key=lambda name: -len(found[name]))[max(0, _MOST_FIELDS - len(known)) :]
+    left_out = [(name, f"in {len(found[name])} values, and {_MOST_FIELDS} other fields are in more") for name in rare]
+    for name in [*known, *(name for name in others if name not in {*rare})]:
+        members = found.get(name, {})
         column = _column_for(name, declared)
-        problem = "" if 0 < len(name) <= _LONGEST else f"a name of none, or of more than {_LONGEST} letters"
-        field, misfits = ("", frozenset[int]()) if problem else _field(name, column, members, len(values))
-        if name in types and not problem:
-            field, misfits = Field(column, types[name], "the converter's schema", name), frozenset()
+        field, misfits = _declared(name, column, members, len(values), known.get(name))
         if isinstance(field, Field):
             declared[column.lower()] = field
             rejected |= misfits
         else:
-            left_out.append((name, problem or field))
-    return Fields(tuple(declared.values()), tuple(left_out), frozenset(rejected))
+            left_out.append((name, field))
+    return Fields(_with_own_names(declared.values()), tuple(left_out), frozenset(rejected))
+
+
+def _with_own_names(fields: Collection[Field]) -> tuple[Field, ...]:
+    """The fields without former names that a dataset file cannot have: another field's, or that of a column with
+    another name than in the record."""
+    taken = {name.lower() for field in fields for name in (field.name, field.read_as)}
+    found = []
+    for field in fields:
+        former = tuple(name for name in field.former if _is_former(name, taken)) if field.read_as == field.name else ()
+        taken |= {name.lower() for name in former}
+        found.append(replace(field, former=former))
+    return tuple(found)
+
+
+def _is_former(name: str, taken: set[str]) -> bool:
+    return re.fullmatch(SAFE_NAME, name) is not None and len(name) <= _LONGEST and name.lower() not in taken
+
+
+def _declared(
+    name: str, column: str, members: dict[int, Any], total: int, known: SchemaField | None
+) -> tuple[Field | str, frozenset[int]]:
+    """The field, or why it is left out, and the messages whose value would be rejected."""
+    if not 0 < len(name) <= _LONGEST:
+        return f"a name of none, or of more than {_LONGEST} letters", frozenset()
+    if known is None or (known.type is None and not known.problem):
+        return _field(name, column, members, total)
+    if known.type is None:
+        return known.problem, frozenset()
+    return _of_schema(column, members, total, known)
+
+
+def _of_schema(column: str, members: dict[int, Any], total: int, known: SchemaField) -> tuple[Field, frozenset[int]]:
+    kind, notes, misfits = known.type, [known.note], frozenset[int]()
+    assert kind
+    if not known.is_exact:
+        found, others = _field(known.name, column, members, total)
+        inferred = parse_type(found.type) if isinstance(found, Field) else kind
+        if isinstance(found, Field) and inferred.family == "number":
+            kind, misfits = replace(inferred, nullable=kind.nullable or inferred.nullable), others
+            notes.append(found.reason)
+    if kind.name == "timestamp" and not kind.unit:
+        odd = [index for index, value in members.items() if isinstance(value, str) and not is_timestamp(value)]
+        if odd:
+            kind = FieldType("string", kind.nullable)
+            notes.append(f"{len(odd)} of {total} are times with nanoseconds, which no timestamp has")
+    default = known.default if _is_default(known.default, kind) else None
+    if default is None and not known.is_in_all:
+        kind = replace(kind, nullable=True)
+    reason = "; ".join(filter(None, (described(known.doc, _MOST_LETTERS), *notes)))
+    return Field(column, str(kind), reason, known.name, default, known.aliases, known.is_in_all), misfits
+
+
+def _is_default(default: Default | None, kind: FieldType) -> bool:
+    """Whether a dataset file can have it."""
+    if isinstance(default, str) and not default.isprintable():
+        return False
+    try:
+        return default is not None and bool(json_of(default, kind))
+    except ValueError:
+        return False
 
 
 def _column_for(name: str, declared: Mapping[str, Field]) -> str:

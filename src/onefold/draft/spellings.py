@@ -10,8 +10,8 @@ from typing import Any
 from onefold.dataset.value_formats import ValueFormat
 from onefold.draft.entries import counted
 from onefold.draft.evidence import key_part_values
+from onefold.draft.json_values import parse_json
 from onefold.draft.message import Message
-from onefold.draft.values import parse_json
 
 
 def find_spellings(messages: Sequence[Message], key_format: str) -> list[str]:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from onefold.dataset.value_formats import ValueFormat
-from onefold.draft.changes import Changes, are_service_records, open_envelopes
+from onefold.draft.changes import Changes, are_service_records, open_envelopes, without_marks
 from onefold.draft.events import Events, open_events
+from onefold.draft.json_values import parse_json
 from onefold.draft.message import Message
+from onefold.draft.registered import Asked, Written, as_text, named_messages, read_keys, read_values
 from onefold.draft.sample import Sample
+from onefold.draft.schema_fields import SchemaField
 from onefold.errors import NoDraftError
 from onefold.formats.text import BOM
 from onefold.kafka.record import Record
 
 _MAGIC = 0
 """The first byte of the schema registry's wire format; four bytes of schema id follow."""
-_MOST_DIGITS = 38
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,12 @@ class Opened:
     """What envelopes said around the rows of the messages."""
     events: Events | None = None
     """What CloudEvents said around them."""
+    written: Written | None = None
+    """How values are written that name schemas of a registry."""
+    key_registry: str = ""
+    """The connection of the registry whose schemas the keys name, if they do."""
+    known: Mapping[str, SchemaField] = field(default_factory=dict)
+    """Fields of the rows by name, as far as a schema declares them."""
 
     @property
     def tombstones(self) -> int:
@@ -42,67 +49,90 @@ class Opened:
         return sum(1 for message in self.messages if message.value is None and message.record.key is not None)
 
 
-def open_sample(name: str, sample: Sample) -> Opened:
-    """The messages of a sample, for the dataset `name`.
+def open_sample(name: str, sample: Sample, asked: Asked | None = None) -> Opened:
+    """The messages of a sample, for the dataset `name`; `asked`: the registry that has the schemas that they name.
 
     Raises:
-        NoDraftError: most values are no JSON objects, all of them are null, or they are no rows.
+        NoDraftError: most values are no JSON objects, and name no schemas that can be asked for; all of them are null,
+            or they are no rows.
     """
-    key_format, reason = _key_format(sample.records)
-    messages, problems = [], Counter[str]()
-    for record in sample.records:
-        value, problem = _value(record.value)
+    written = _written(name, sample, asked)
+    key_format, reason, keys, key_registry = _open_keys(sample.records, sample, asked)
+    problems = Counter(written.problems) if written else Counter[str]()
+    messages = []
+    for index, record in enumerate(sample.records):
+        if written and record.value:
+            if index in written.left_out or index not in written.json:
+                continue
+            value, problem = _object(written.json[index])
+        else:
+            value, problem = _value(record.value)
         if problem:
             problems[problem] += 1
         else:
-            key = _key(record.key, key_format)
-            messages.append(Message(record, value, key, dict(record.headers)))
+            messages.append(Message(record, value, keys[index], dict(record.headers)))
     objects = [message.value for message in messages if message.value is not None]
     if not objects or problems.total() > len(objects):
         raise _no_objects(name, sample, len(messages) - len(objects), problems)
     if are_service_records(objects):
         problem = "most values are records of a connector's own (heartbeats, borders of transactions, schema changes)"
         raise NoDraftError(name, sample.place, problem, "Draft from a topic of a table.")
-    if (events := open_events(messages, lambda data: _value(data)[0])) is not None:
+    # Only JSON is read out of events.
+    events = None if written else open_events(messages, lambda data: _value(data)[0])
+    if events is not None:
         rows, seen = events
         if not any(message.value is not None for message in rows):
             problem = "no CloudEvent in the sample has an object as its data"
             raise NoDraftError(name, sample.place, problem, "Draft from more records (--sample).")
-        return Opened(rows, key_format, reason, problems + seen.problems, events=seen)
-    if (opened := open_envelopes(messages)) is None:
-        return Opened(messages, key_format, reason, problems)
-    rows, changes = opened
-    if not any(message.value is not None for message in rows):
-        problem = "no value in the sample is a row: they delete, or are a connector's own records"
-        raise NoDraftError(name, sample.place, problem, "Draft from more records (--sample).")
-    return Opened(rows, key_format, reason, problems, changes)
+        found = problems + seen.problems
+        return Opened(rows, key_format, reason, found, events=seen, key_registry=key_registry)
+    changes = None
+    if opened := open_envelopes(messages):
+        messages, changes = opened
+        if not any(message.value is not None for message in messages):
+            problem = "no value in the sample is a row: they delete, or are a connector's own records"
+            raise NoDraftError(name, sample.place, problem, "Draft from more records (--sample).")
+    known = _known(written, changes)
+    messages = [_by_new_names(message, known) for message in messages]
+    return Opened(messages, key_format, reason, problems, changes, None, written, key_registry, known)
 
 
-def parse_json(text: str) -> Any:
-    """One JSON value, its decimals exact; a number of more than 38 digits is a float.
+def _by_new_names(message: Message, known: Mapping[str, SchemaField]) -> Message:
+    """The message with fields under the names that they have now."""
+    value = message.value
+    if value is None:
+        return message
+    former = {
+        old: declared.name
+        for declared in known.values()
+        if declared.name not in value
+        for old in declared.aliases
+        if old in value and old not in known
+    }
+    return replace(message, value={former.get(name, name): inner for name, inner in value.items()})
 
-    Raises:
-        ValueError: it is not exactly one JSON value.
-    """
 
-    def decimal(word: str) -> Decimal | float:
-        try:
-            exact = Decimal(word)
-        except ArithmeticError:  # an exponent that no decimal has
-            return float(word)
-        spelled = abs(exact.adjusted()) <= _MOST_DIGITS and sum(map(str.isdigit, f"{exact:f}")) <= _MOST_DIGITS
-        return exact if spelled else float(word)
-
-    def whole(word: str) -> int | float:
-        return int(word) if len(word) <= _MOST_DIGITS else float(word)
-
-    def refuse(word: str) -> Any:
-        raise ValueError(f"{word} is no JSON")
-
+def _written(name: str, sample: Sample, asked: Asked | None) -> Written | None:
+    """How values are written that name schemas; None: most are read without."""
+    named = named_messages(sample.records, "value")
+    there = [record.value for record in sample.records if record.value]
+    if asked is None or 2 * len(named) <= len(there):
+        return None
     try:
-        return json.loads(text, parse_float=decimal, parse_int=whole, parse_constant=refuse)
-    except RecursionError:
-        raise ValueError("it nests too deep") from None
+        return read_values(name, sample, named, asked)
+    except NoDraftError:
+        if 2 * sum(not _value(data)[1] for data in there) > len(there):  # a header names it, and JSON needs no schema
+            return None
+        raise
+
+
+def _known(written: Written | None, changes: Changes | None) -> Mapping[str, SchemaField]:
+    if changes and changes.types:
+        return changes.types
+    if written is None:
+        return {}
+    fields = written.fields(changes.place if changes else ())
+    return without_marks(fields) if changes and changes.flattened else fields
 
 
 def _value(data: bytes | None) -> tuple[dict[str, Any] | None, str]:
@@ -121,6 +151,10 @@ def _value(data: bytes | None) -> tuple[dict[str, Any] | None, str]:
         return None, _bytes_like(data) if data[0] == _MAGIC else f"text that is not JSON{_text_like(text)}"
     if _HALF.search(text) and _has_half_pairs(value):
         return None, "text with half of a surrogate pair"
+    return _object(value)
+
+
+def _object(value: Any) -> tuple[dict[str, Any] | None, str]:
     if isinstance(value, dict):
         return value, ""
     return None, f"a JSON {_NAMES.get(type(value), 'number')}, no object"
@@ -162,8 +196,9 @@ def _no_objects(name: str, sample: Sample, nulls: int, problems: Counter[str]) -
     seen += [f"{nulls} are null"] if nulls else []
     problem = f"of {len(sample.records)} values in the sample, {'; '.join(seen)}"
     advice = (
-        "Only values that are JSON objects can be drafted. Avro, or values that name the schema of a registry, can be "
-        "folded: write value.format with value.schema or value.registry by hand (docs/datasets.md)."
+        "Only values that are JSON objects, or that name schemas of a registry, can be drafted. Avro and Protobuf "
+        "without the id of a schema can be folded by a schema file: write value.format and value.schema by hand "
+        "(docs/datasets.md)."
     )
     return NoDraftError(name, sample.place, problem, advice)
 
@@ -171,7 +206,18 @@ def _no_objects(name: str, sample: Sample, nulls: int, problems: Counter[str]) -
 # Keys.
 
 
-def _key_format(records: list[Record]) -> tuple[str, str]:
+def _open_keys(records: Sequence[Record], sample: Sample, asked: Asked | None) -> tuple[str, str, list[Any], str]:
+    """The format of the keys and why, what each key is, and the registry that its schema is of."""
+    named = named_messages(records, "key") if asked else {}
+    are_named = 2 * len(named) > sum(record.key is not None for record in records)
+    if asked and are_named and (written := read_keys(sample, named, asked)):
+        keys = [as_text(written.json.get(index)) for index in range(len(records))]
+        return written.format, written.reason, keys, written.connection
+    key_format, reason = _key_format(records)
+    return key_format, reason, [_key(record.key, key_format) for record in records], ""
+
+
+def _key_format(records: Sequence[Record]) -> tuple[str, str]:
     keys = [record.key for record in records if record.key is not None]
     if not keys:
         return ValueFormat.STRING, "no record in the sample has a key"

@@ -108,7 +108,7 @@ def read_avro(data: memoryview) -> tuple[Shape, Iterator[Any]]:
         plain = fastavro.parse_schema(_plain(schema))
     except (EOFError, ValueError, KeyError, fastavro.schema.SchemaParseException) as error:
         raise FormatError(f"it is no Avro file that can be read: {error}") from error
-    return _shape(schema, _names(schema), ()), _records(blocks, plain)
+    return _shape(schema, named_types(schema), ()), _records(blocks, plain)
 
 
 def message_reader(
@@ -122,8 +122,8 @@ def message_reader(
     Raises:
         FormatError: messages of this schema cannot be read.
     """
-    schema = _whole(text, references)
-    names = _names(schema)
+    schema = whole_schema(text, references)
+    names = named_types(schema)
     if _parts(schema, names, {}) > MOST_PARTS:
         raise FormatError(f"its schema has more than {MOST_PARTS:,} fields and parts of fields")
     plain, shape = fastavro.parse_schema(_plain(schema)), _shape(schema, names, ())
@@ -157,7 +157,7 @@ def full_name(text: str) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
-def _whole(text: str, references: Sequence[str]) -> Any:
+def whole_schema(text: str, references: Sequence[str] = ()) -> Any:
     """A schema with full names, also where a type is named again, and with what it is built on inside of it.
 
     Raises:
@@ -260,20 +260,20 @@ def _named_branch(number: int, schema: Any) -> dict[str, Any]:
     return {"type": "record", "name": f"onefold_branch_{next(_BRANCHES)}", "fields": fields}
 
 
-def _names(schema: Any) -> dict[str, Any]:
-    """The named types of a schema."""
+def named_types(schema: Any) -> dict[str, Any]:
+    """The named types of a schema, by full name."""
     found: dict[str, Any] = {}
     match schema:
         case list():
             for branch in schema:
-                found |= _names(branch)
+                found |= named_types(branch)
         case dict():
             if schema["type"] in ("record", "error", "enum", "fixed"):
                 found[schema["name"]] = schema
             for inner in (schema.get("items"), schema.get("values"), *(f["type"] for f in schema.get("fields", ()))):
-                found |= _names(inner)
+                found |= named_types(inner)
             if not isinstance(schema["type"], str):
-                found |= _names(schema["type"])
+                found |= named_types(schema["type"])
     return found
 
 

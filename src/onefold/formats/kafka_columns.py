@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from onefold.dataset.layouts.parquet import Columns
 from onefold.formats.parquet import first_line, open_parquet, plain_values, shape_of
 from onefold.formats.structured_json import FormatError, Shape, encoded, writer
-from onefold.formats.text import text_of
+from onefold.formats.text import binary_pairs, text_of
 
 _ROWS = 1_000
 _HELD = 64 << 20
@@ -40,6 +40,8 @@ class Row:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, str | None], ...]
+    binary_headers: tuple[tuple[str, bytes], ...] = ()
+    """Those whose bytes are no text."""
 
 
 def column_types(schema: pa.Schema, columns: Columns) -> dict[str, pa.DataType | None]:
@@ -157,7 +159,8 @@ def _is_readable(shape: Shape) -> bool:
 
 def _row(record: dict[str, Any]) -> Row:
     pairs = record.get("headers") or []
-    flat = ((pair["key"], pair["value"]) if isinstance(pair, dict) else pair for pair in pairs if pair is not None)
+    flat = [(pair["key"], pair["value"]) if isinstance(pair, dict) else pair for pair in pairs if pair is not None]
+    named = [(text_of(name) or "", value) for name, value in flat]
     return Row(
         text_of(record["topic"]),
         record["partition"],
@@ -165,5 +168,6 @@ def _row(record: dict[str, Any]) -> Row:
         record.get("timestamp"),
         record.get("key"),
         record["value"],
-        tuple((text_of(name) or "", text_of(value)) for name, value in flat),
+        tuple((name, text_of(value)) for name, value in named),
+        binary_pairs(named),
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from onefold.dataset.protobuf_schema import compile_texts, message_at, message_names, schema_text
+from onefold.dataset.protobuf_schema import comments_on, compile_texts, message_at, message_names, schema_text
 from onefold.dataset.types import FieldType
 from onefold.dataset.writer_schema import WriterSchema
 from onefold.formats.protobuf import message_reader
@@ -19,19 +19,20 @@ Described = bytes | str
 """A set of descriptors; text: why there is none."""
 
 
-def described(schemas: Mapping[str, WriterSchema]) -> dict[str, Described]:
-    """The Protobuf schemas of a registry as descriptors, by id. Compiles each once a process: for the driver."""
+def described(schemas: Mapping[str, WriterSchema], *, comments: bool = False) -> dict[str, Described]:
+    """The Protobuf schemas of a registry as descriptors, by id, with `comments` for those who read them. Compiles each
+    once a process: for the driver."""
     return {
-        name: _described(schema.text, tuple((part.name, part.text) for part in schema.references))
+        name: _described(schema.text, tuple((part.name, part.text) for part in schema.references), comments)
         for name, schema in schemas.items()
         if schema.type in ("", "PROTOBUF")
     }
 
 
 @lru_cache(maxsize=10_000)
-def _described(text: str, references: tuple[tuple[str, str], ...]) -> Described:
+def _described(text: str, references: tuple[tuple[str, str], ...], comments: bool) -> Described:
     try:
-        return compile_texts({**dict(references), _MAIN: text}, _MAIN)
+        return compile_texts({**dict(references), _MAIN: text}, _MAIN, comments=comments)
     except ValueError as error:
         return str(error)[:300]
 
@@ -70,9 +71,23 @@ def text_of(schema: Described, place: MessagePlace) -> str:
     Raises:
         FormatError: there is none.
     """
-    name = message_of(schema, place)
-    assert isinstance(schema, bytes)
+    return text_of_named(schema, message_of(schema, place))
+
+
+def text_of_named(schema: Described, name: str) -> str:
+    """The same of the message of a full name.
+
+    Raises:
+        FormatError: there is none.
+    """
+    if isinstance(schema, str):
+        raise FormatError(f"its schema cannot be read: {schema}")
     try:
         return schema_text(schema, name, _MAIN)
     except ValueError as error:
         raise FormatError(f"its schema cannot be read: {error}") from None
+
+
+def comments_of(schema: Described, name: str) -> dict[str, str]:
+    """The comments on a message, by an empty name, and on its fields, by theirs."""
+    return {} if isinstance(schema, str) else comments_on(schema, name)

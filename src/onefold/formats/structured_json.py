@@ -117,7 +117,7 @@ def _nested(shape: Shape, declared: FieldType | None, at: str) -> Write:
         parts = [
             (name, f"{quoted(name)}:", writer(kind, known.get(name), f"{at}.{name}".lstrip(".")))
             for name, kind in shape.fields
-            if kind.name != "refused" or name in known  # a field that is not declared may be unreadable
+            if name in known or not _is_unreadable(kind)  # a field that is not declared may be
         ]
         return lambda value: "{" + ",".join([word + write(value[name]) for name, word, write in parts]) + "}"
     assert shape.item
@@ -125,6 +125,12 @@ def _nested(shape: Shape, declared: FieldType | None, at: str) -> Write:
     if shape.name == "list":
         return lambda value: "[" + ",".join(map(item, value)) + "]"
     return lambda value: "{" + ",".join(f"{_text(key)}:{item(part)}" for key, part in _pairs(value)) + "}"
+
+
+def _is_unreadable(shape: Shape) -> bool:
+    """Whether no value of it can be read: a record is read without its unreadable fields."""
+    parts = [shape.item] if shape.item else [kind for _, kind in shape.fields] if shape.name == "union" else []
+    return shape.name == "refused" or any(map(_is_unreadable, parts))
 
 
 def _pairs(value: Any) -> Any:

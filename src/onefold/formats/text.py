@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 BOM = "\ufeff"
@@ -49,6 +49,11 @@ def text_of(data: bytes | None) -> str | None:
         return None if data is None else data.decode()
     except UnicodeDecodeError:
         return None
+
+
+def binary_pairs(pairs: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str, bytes], ...]:
+    """Of headers, those whose bytes are no text."""
+    return tuple((name, value) for name, value in pairs if value is not None and text_of(value) is None)
 
 
 def nests_too_deep(text: str) -> bool:

@@ -26,6 +26,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
 from onefold.errors import ClientSettingsError, ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
+from onefold.formats.text import binary_pairs
 from onefold.instants import instant, millis_from
 from onefold.kafka.connection import SERVERS, ClientSettings, librdkafka_settings
 from onefold.kafka.record import Record
@@ -380,8 +381,9 @@ def _record(message: Message) -> Record:
     assert offset is not None
     pairs = cast("list[tuple[str, bytes | str | None]]", message.headers() or [])
     headers = tuple((name, _text(value)) for name, value in pairs)
+    binary = binary_pairs((name, value) for name, value in pairs if isinstance(value, bytes))
     stamp = millis if millis >= 0 else None
-    return Record(topic, partition, offset, stamp, message.key(), message.value(), headers)
+    return Record(topic, partition, offset, stamp, message.key(), message.value(), headers, binary)
 
 
 def _text(value: bytes | str | None) -> str | None:

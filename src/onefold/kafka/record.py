@@ -17,3 +17,5 @@ class Record:
     value: bytes | None
     headers: tuple[tuple[str, str | None], ...] = ()
     """In their order; None: no value, or bytes that are no text."""
+    binary_headers: tuple[tuple[str, bytes], ...] = ()
+    """Those whose bytes are no text."""

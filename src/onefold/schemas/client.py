@@ -42,6 +42,13 @@ class Client(Protocol):
             RegistryUnavailableError, RegistryRefusedError: as `schema`.
         """
 
+    def versions(self, subject: str, most: int) -> list[Answer]:
+        """The newest schemas of a subject, at most so many, the newest first; none: as `newest`.
+
+        Raises:
+            RegistryUnavailableError, RegistryRefusedError: as `schema`.
+        """
+
 
 REGISTRIES = {"http": "confluent", "https": "confluent", "glue": "glue"}
 """The module that has the `Registry` class of an address, by its scheme."""

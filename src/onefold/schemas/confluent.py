@@ -75,7 +75,16 @@ class Registry:
 
     def newest(self, subject: str) -> Answer | None:
         """The newest schema of a subject."""
-        given = self._json(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        return self._of_version(subject, "latest")
+
+    def versions(self, subject: str, most: int) -> list[Answer]:
+        """The newest schemas of a subject, the newest first."""
+        numbers = self._json(f"/subjects/{quote(subject, safe='')}/versions") or []
+        answers = (self._of_version(subject, number) for number in sorted(numbers, reverse=True)[:most])
+        return [answer for answer in answers if answer]
+
+    def _of_version(self, subject: str, version: int | str) -> Answer | None:
+        given = self._json(f"/subjects/{quote(subject, safe='')}/versions/{version}")
         return Answer(self._schema_in(given), [(subject, given["version"])]) if given else None
 
     def _schema_in(self, given: dict[str, Any]) -> WriterSchema:

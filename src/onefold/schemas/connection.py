@@ -36,14 +36,21 @@ def registry_settings(settings: Settings, connection: str) -> RegistrySettings:
         given = _of_variable(variable, os.environ[variable])
     if given is None:
         raise UsageError(
-            f"nothing says how to reach the schema registry {connection!r}. Nothing was judged. Put its address into "
-            f'onefold.toml ([registry.{connection}] with "url" = "https://host:8081"), into ONEFOLD_REGISTRY as JSON, '
-            f"or into {variable}."
+            f"nothing says how to reach the schema registry {connection!r}. Nothing was judged. "
+            f"{how_to_set(connection)}"
         )
     named = {name: _text(value) for name, value in given.items()}
     if problem := _problem(named):
         raise UsageError(f"the schema registry {connection!r}: {problem}. Nothing was judged.")
     return named
+
+
+def how_to_set(connection: str) -> str:
+    """A sentence on where the settings of a connection may be."""
+    return (
+        f'Put its address into onefold.toml ([registry.{connection}] with "url" = "https://host:8081"), into '
+        f"ONEFOLD_REGISTRY as JSON, or into AIRFLOW_CONN_{connection.upper()}."
+    )
 
 
 def of_airflow(connection: Mapping[str, Any]) -> dict[str, Any]:

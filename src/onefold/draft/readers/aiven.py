@@ -6,7 +6,7 @@ from onefold.dataset.layouts.aiven import AIVEN, Encoding
 from onefold.draft.readers.lines import read_lines
 from onefold.draft.readers.reader import Companions, DraftReader, Reading
 from onefold.formats.aiven import read_line
-from onefold.formats.text import text_of
+from onefold.formats.text import binary_pairs, text_of
 from onefold.kafka.record import Record
 from onefold.storage import ObjectInfo, Storage
 
@@ -22,7 +22,8 @@ def _read(store: Storage, object_: ObjectInfo, companions: Companions) -> Readin
         if found.problem is not None or found.offset is None:
             return None
         headers = tuple((name, text_of(value)) for name, value in found.headers)
-        return Record(topic, partition, found.offset, found.timestamp, found.key, found.value, headers)
+        binary = binary_pairs(found.headers)
+        return Record(topic, partition, found.offset, found.timestamp, found.key, found.value, headers, binary)
 
     return read_lines(store, object_, record_of)
 

@@ -20,7 +20,7 @@ def _record_of(row: Row) -> Record | None:
     if topic is None or partition is None or offset is None or not (0 <= partition < 2**31 and offset >= 0):
         return None
     timestamp = row.timestamp if row.timestamp is not None and row.timestamp >= 0 else None
-    return Record(topic, partition, offset, timestamp, row.key, row.value, row.headers)
+    return Record(topic, partition, offset, timestamp, row.key, row.value, row.headers, row.binary_headers)
 
 
 READER = DraftReader(

@@ -8,7 +8,7 @@ from functools import partial
 from onefold.dataset.layouts.segments import SEGMENTS
 from onefold.draft.readers.reader import Companions, DraftReader, Reading
 from onefold.draft.sample import Item
-from onefold.formats.text import text_of
+from onefold.formats.text import binary_pairs, text_of
 from onefold.kafka.batch_records import parse
 from onefold.kafka.record import Record
 from onefold.kafka.segment_index import Marker, Scan, scan
@@ -42,8 +42,10 @@ def of_segment(store: Storage, object_: ObjectInfo) -> Iterator[Item]:
                 elif row["control"] or (row["transactional"] and not ended):
                     yield topic, partition, offset
                 else:
-                    headers = tuple((pair["key"], text_of(pair["value"])) for pair in row["headers"])
-                    yield Record(topic, partition, offset, row["timestamp"], row["key"], row["value"], headers)
+                    pairs = [(pair["key"], pair["value"]) for pair in row["headers"]]
+                    headers = tuple((name, text_of(value)) for name, value in pairs)
+                    stamp, binary = row["timestamp"], binary_pairs(pairs)
+                    yield Record(topic, partition, offset, stamp, row["key"], row["value"], headers, binary)
 
 
 def _committed(seen: Scan) -> dict[int, list[Range]]:
