@@ -97,6 +97,7 @@ def comments_on(described: bytes, message: str) -> dict[str, str]:
     """
     for file in _parsed(described).file:
         comments = {tuple(place.path): place.leading_comments for place in file.source_code_info.location}
+        left: list[tuple[tuple[int, ...], str, Any]]
         left = [((_MESSAGE, at), file.package, kind) for at, kind in enumerate(file.message_type)]
         while left:
             place, around, kind = left.pop()

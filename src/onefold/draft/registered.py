@@ -112,8 +112,9 @@ def named_messages(records: Sequence[Record], section: str) -> dict[int, Named]:
 
 def _header(record: Record, section: str) -> Header | None:
     """The header that names the schema."""
-    pairs = [(name, value.encode()) for name, value in record.headers if value is not None]
-    named = [Header(name, value) for name, value in (*pairs, *record.binary_headers) if name in header_names(section)]
+    names = header_names(section)
+    texts = [Header(name, value.encode()) for name, value in record.headers if name in names and value is not None]
+    named = [*texts, *(Header(name, value) for name, value in record.binary_headers if name in names)]
     return named[-1] if named else None
 
 
@@ -255,11 +256,7 @@ class _Kinds:
             raise FormatError("behind the id of a schema that the registry does not know")
         if format_of(answer.schema) is not self._format:
             raise FormatError(f"of format {format_of(answer.schema)}")
-        place, data = (
-            message_place(message.payload, message.id, message.header)
-            if self._format is ValueFormat.PROTOBUF
-            else ((), message.payload)
-        )
+        place, data = _placed(message) if self._format is ValueFormat.PROTOBUF else _whole(message)
         if (message.id, place) not in self._opened:
             self._opened[message.id, place] = self._open(message.id, place)
         kind = self._opened[message.id, place]
@@ -307,6 +304,14 @@ class _Kinds:
     def doc(self, versions: _Versions) -> str:
         """What the newest version says of its records."""
         return versions.kinds[0][1].doc if versions.kinds else ""
+
+
+def _placed(message: Named) -> tuple[MessagePlace, bytes]:
+    return message_place(message.payload, message.id, message.header)
+
+
+def _whole(message: Named) -> tuple[MessagePlace, bytes]:
+    return (), message.payload
 
 
 def _named_in(answer: Answer, name: str) -> RecordType | None:

@@ -74,6 +74,19 @@ def text_of(schema: Described, place: MessagePlace) -> str:
     return text_of_named(schema, message_of(schema, place))
 
 
+def texts_at_top(schema: Described) -> list[str]:
+    """The texts of all messages at the top of a schema's file, in its order, at least one.
+
+    Raises:
+        FormatError: there is none.
+    """
+    if isinstance(schema, str):
+        raise FormatError(f"its schema cannot be read: {schema}")
+    if names := message_names(schema, _MAIN):
+        return [text_of_named(schema, name) for name in names]
+    raise FormatError("its schema has no message")
+
+
 def text_of_named(schema: Described, name: str) -> str:
     """The same of the message of a full name.
 

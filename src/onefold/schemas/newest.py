@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from onefold.dataset import Dataset
 from onefold.dataset.value_formats import ValueFormat
@@ -71,7 +70,8 @@ def _differences(dataset: Dataset, schema: WriterSchema) -> list[str]:
 
 
 def _fields_of(dataset: Dataset, schema: WriterSchema) -> set[str]:
-    """The names at the top of a schema's records, all messages of a Protobuf file together.
+    """The names at the top of a schema's records; of the messages at the top of a Protobuf file, those of the message
+    that has the most of the declared fields.
 
     Raises:
         FormatError, ValueError, KeyError, TypeError: it is no schema of the declared format, or a declared field of it
@@ -83,7 +83,8 @@ def _fields_of(dataset: Dataset, schema: WriterSchema) -> set[str]:
             return {field["name"] for field in json.loads(schema.text)["fields"]}
         case ValueFormat.PROTOBUF:
             [compiled] = registered_protobuf.described({"newest": schema}).values()
-            text: dict[str, Any] = json.loads(registered_protobuf.text_of(compiled, (0,)))
-            return {*text["messages"][text["message"]]}
+            texts = [json.loads(text) for text in registered_protobuf.texts_at_top(compiled)]
+            fields = [{*text["messages"][text["message"]]} for text in texts]
+            return max(fields, key=lambda names: len(names & {*dataset.read_fields}))
         case _:
             return {*json.loads(schema.text)["properties"]}
