@@ -50,7 +50,7 @@ def merge(versions: Sequence[Version]) -> dict[str, SchemaField]:
     """The fields of the newest version (the first), each of a type that takes the records of all versions, and then
     those that only older versions have.
 
-    What a version lacks is optional, unless it has a default.
+    A field that some version lacks says so (`is_in_all`).
     """
     newest, *older = versions
     own = {field.name for field in newest.fields}
@@ -103,8 +103,6 @@ def _over(field: SchemaField, older: Sequence[Version]) -> SchemaField:
         elif wider != kind:
             others.setdefault(str(other.type), []).append(version.label)
         kind = wider or kind
-    if kind and lacking and field.default is None:
-        kind = replace(kind, nullable=True)
     notes = [f"not in {_named(lacking)}"] if lacking else []
     notes += [f"{text} in {_named(labels)}" for text, labels in others.items()]
     notes += [f"{text} in {_named(labels)}, whose records are rejected" for text, labels in rejected.items()]
