@@ -16,7 +16,7 @@ from onefold.vocabulary import Finding, Level, Reason, Scope
 RETRIES = (Level.PRODUCER, Level.MESSAGE_ID)
 """Levels at which a client itself sends again: what they repeat is no new version."""
 LEVEL, RESENT = "_level", "_resent"
-_FIRST = "_fact_first"
+_FIRST, _IS_AGAIN = "_fact_first", "_fact_is_again"
 _PARTITION = tuple(name.removeprefix("_") for name in E.POSITION[:-1])
 
 
@@ -64,18 +64,21 @@ def with_levels(
         group = Window.partitionBy(C.KEY, *within, *_columns(level)).orderBy(*preference)
         sent = F.col(C.LEVELS[level]).isNotNull()
         before = F.lag(C.VERSION).over(group) == F.col(C.VERSION) if of_version else F.row_number().over(group) > 1
-        found = F.coalesce(found, F.when(sent & before, F.lit(level)))
-        if level in RETRIES and retries:
+        content, first = C.compared(dataset), F.col(_FIRST)
+        rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        asked, is_sent_again = {_IS_AGAIN: before}, level in RETRIES and retries
+        if is_sent_again:
+            asked[_FIRST] = F.first(with_witness(records, C.ORDER, content)).over(rows)
+        records = records.withColumns(asked)  # together, or they would be sorted twice
+        found = F.coalesce(found, F.when(sent & F.col(_IS_AGAIN), F.lit(level)))
+        if is_sent_again:
             # The same id under one key with equal content is a retry, whatever its version.
-            rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-            content, first = C.compared(dataset), F.col(_FIRST)
-            records = records.withColumn(_FIRST, F.first(with_witness(records, C.ORDER, content)).over(rows))
             same = first[content.removeprefix("_")] == F.col(content)
             again = sent & (first["order"] != F.col(C.ORDER)) & same
             resent = F.coalesce(resent, F.when(again, F.struct(F.lit(level).alias("level"), *_pointer(first))))
         records = records.withColumns({LEVEL: found, RESENT: resent})
         found, resent = F.col(LEVEL), F.col(RESENT)
-    return records.drop(_FIRST)
+    return records.drop(_FIRST, _IS_AGAIN)
 
 
 def _pointer(of: Column) -> list[Column]:
