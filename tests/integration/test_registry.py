@@ -503,6 +503,7 @@ DRAFTED = {
 }
 
 
+@pytest.mark.by_day("avro", why="tests/unit/test_draft_registered.py drafts from each language by day")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_drafted_file_runs_as_it_is(
     tmp_path: Path, session: SparkSession, broker: Broker, registry: RegistryServer, language: str
