@@ -183,6 +183,96 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
         registry.start()
 
 
+def proto_text(*fields: str) -> str:
+    return f'syntax = "proto3"; package shop; message Order {{ {" ".join(fields)} }}'
+
+
+def proto_message(text: str, value: dict[str, Any]) -> bytes:
+    pool = DescriptorPool()
+    for file in FileDescriptorSet.FromString(compile_texts({"order.proto": text}, "order.proto")).file:
+        pool.Add(file)
+    data: bytes = GetMessageClass(pool.FindMessageTypeByName("shop.Order"))(**value).SerializeToString()
+    return b"\x00" + data  # the file's first message
+
+
+def json_schema(**fields: str) -> dict[str, Any]:
+    return {"title": "Order", "type": "object", "properties": {name: {"type": kind} for name, kind in fields.items()}}
+
+
+V1, V2 = (
+    {"id": "string", "amount": "int", "note": "string", "status": "string"},
+    {"id": "string", "amount": "long", "region": "string", "state": "string", "currency": "string"},
+)
+PROTO_V2 = ("string id = 1;", "int64 amount = 2;", "string region = 5;", "string state = 4;", "string currency = 6;")
+JSON_VERSIONS = [dict.fromkeys(version, "string") | {"amount": "integer"} for version in (V1, V2, {**V2, "more": ""})]
+EVOLVING: dict[str, tuple[str, list[Any], Callable[[Any, Any], bytes]]] = {
+    "avro": (
+        "AVRO",
+        [record_schema("Order", **V1), record_schema("Order", **V2), record_schema("Order", **V2, more="string")],
+        message,
+    ),
+    "protobuf": (
+        "PROTOBUF",
+        [
+            proto_text("string id = 1;", "int32 amount = 2;", "string note = 3;", "string status = 4;"),
+            proto_text(*PROTO_V2),
+            proto_text(*PROTO_V2, "string more = 7;"),
+        ],
+        proto_message,
+    ),
+    "json_schema": (
+        "JSON",
+        [json_schema(**version) for version in JSON_VERSIONS],
+        lambda _, value: json.dumps(value).encode(),
+    ),
+}
+"""Of each language three versions: in the second a field is added, another removed, one renamed and one widened."""
+
+
+@pytest.mark.nightly(reason="Avro's schemas evolve in another test by day, and each language is read by unit tests")
+@pytest.mark.parametrize("language", EVOLVING)
+def test_what_was_written_by_an_older_version_is_read_by_it_whatever_is_registered_later(
+    connected: Lake, session: SparkSession, broker: Broker, registry: RegistryServer, language: str
+) -> None:
+    name, (kind, schemas, written) = f"evolving-{language}-{uuid.uuid4().hex[:8]}", EVOLVING[language]
+    old, new = (registry.register(f"{name}-value", schema, schemaType=kind) for schema in schemas[:2])
+    values = [
+        (old, {"id": "a", "amount": 1, "note": "x", "status": "open"}),
+        (new, {"id": "b", "amount": 2**40, "region": "north", "state": "paid", "currency": "CHF"}),
+        (old, {"id": "c", "amount": 3, "note": "y", "status": "late"}),
+    ]
+    topics = Topics.on(broker.bootstrap, connected, session, name)
+    topics.create()
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    for id_, value in values:
+        producer.produce(name, prefixed(id_, written(schemas[id_ == new], value)), partition=0)
+    assert producer.flush(30) == 0
+    fields = {"id": "string", "amount": "long", "state": "string", "note": "string?", "region": "string?"}
+    keys: dict[str, Any] = {
+        "source": {"kafka": {"topics": [name]}},
+        "value": {
+            "format": language,
+            "registry": {"connection": "registry_default"},
+            "fields": fields | {"currency": {"type": "string", "default": "EUR"}},
+            "renamed": {"state": "status"},
+        },
+    }
+    made, lake = topics.dataset(**keys), topics.lake
+    done = run_batch(lake, made, topics.plan(**keys), InSession(lake, session))
+    assert done.red is None, done.red
+    expected = [
+        {"id": "a", "amount": 1, "state": "open", "note": "x", "region": None, "currency": "EUR"},
+        {"id": "b", "amount": 2**40, "state": "paid", "note": None, "region": "north", "currency": "CHF"},
+        {"id": "c", "amount": 3, "state": "late", "note": "y", "region": None, "currency": "EUR"},
+    ]
+    assert rows(lake, made) == expected
+    registry.register(f"{name}-value", schemas[2], schemaType=kind)
+    other = to_rebuild(lake, topics.dataset(**keys, target={"table": "live.things", "buckets": 1}))
+    assert rebuild(lake, other, InSession(lake, session)).swapped
+    assert rows(lake, other) == expected
+    assert prove(session, lake, other).holds
+
+
 def test_a_registry_is_asked_for_what_a_schema_is_built_on_and_for_ids_of_each_kind(
     connected: Lake, registry: RegistryServer
 ) -> None:
