@@ -126,9 +126,15 @@ def test_L1_a_record_may_tell_the_version_that_it_was_made_for(
 
 
 def test_a_held_record_waits_in_the_table_and_is_explained_when_it_wakes(
-    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+    session: SparkSession,
+    lake: Lake,
+    dataset: Callable[..., Dataset],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """L8 as well: the batch is shuffled once in the look-up and not at all in the merge, the table never."""
+    """L8 as well: a batch that is not small is shuffled once in the look-up and not at all in the merge, the table
+    never."""
+    monkeypatch.setattr("onefold.upsert.apply.SMALL_BYTES", 0)
     made = chained(dataset, quality={"max_held_age": "1h"})
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     first = [Sent(0, n, 10 + n, key, 1, f"m{n}", {"owner": key}) for n, key in enumerate("abcdefgh")]

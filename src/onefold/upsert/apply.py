@@ -32,6 +32,7 @@ from onefold.spark.concurrently import at_once
 from onefold.spark.cut import cut
 from onefold.spark.flat_structs import read_flat
 from onefold.spark.key_filter import worthwhile
+from onefold.spark.settings import SMALL_BYTES
 from onefold.tables import staging as C
 from onefold.tables.names import verdict_table
 from onefold.upsert.actions import write_actions
@@ -178,7 +179,8 @@ def met(at: Attempt, marked: DataFrame) -> Iterator[DataFrame]:
         return
     kept = rows.persist()
     try:
-        yield cut(kept)
+        # A small batch is planned faster so. Of a large one the planner needs to know in which buckets its rows lie.
+        yield cut(kept) if at.manifest.size <= SMALL_BYTES else kept
     finally:
         kept.unpersist()
 
