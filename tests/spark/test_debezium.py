@@ -405,3 +405,109 @@ def test_against_the_table_positions_that_do_not_compare_are_red_in_either_order
     [way_out] = [said for said in red.ways_out if said.startswith("the connector's position is of another server")]
     assert "declare apply.version: {from: offset}, and run onefold rebuild" in way_out
     assert [row["name"] for row in rows_of(lake, made)] == [first[3]["after"]["name"]]
+
+
+# Other databases: whole sequences as their connectors' documentation has them.
+
+
+class Database:
+    """A table with a few keys, and the records of its connector: a snapshot, then transactions of one to three changes.
+    After a restart the connector sends its last changes again, with other times."""
+
+    def __init__(self, kind: str, draw: Random) -> None:
+        self.kind, self.draw = kind, draw
+        self.rows: dict[int, tuple[str, int]] = {}
+        self.log: list[tuple[int, dict[str, Any] | None]] = []
+        self.commit = 1_000
+        for id_ in range(4):
+            self.change("r", id_, 0)
+        for _ in range(40):
+            self.commit += self.draw.randrange(1, 2_000)
+            for number in range(self.draw.randrange(1, 4)):
+                id_ = self.draw.randrange(7)
+                op = "c" if id_ not in self.rows else self.draw.choice("uud")
+                self.change(op, id_, number + 1)
+            if self.draw.random() < 0.15:
+                again = self.log[-self.draw.randrange(1, 9) :]
+                self.log += [(id_, value and value | {"ts_ms": 9_999}) for id_, value in again]
+
+    def change(self, op: str, id_: int, number: int) -> None:
+        row = (f"{op}{self.commit}.{number}", number)
+        if op == "d":
+            del self.rows[id_]
+        else:
+            self.rows[id_] = row
+        self.log.append((id_, {"op": op, "ts_ms": 5, "source": self.source(op, number)} | self.images(op, id_, row)))
+        self.log += [(id_, None)] if op == "d" else []
+
+    def images(self, op: str, id_: int, row: tuple[str, int]) -> dict[str, Any]:
+        names = {"name": row[0], "qty": row[1]}
+        if self.kind == "MongoDB":
+            document = {"_id": {"$numberLong": str(id_)}, "name": row[0], "qty": {"$numberInt": str(row[1])}}
+            return {"before": None, "after": None if op == "d" else json.dumps(document)}
+        made_up = {"id": id_, "name": "", "qty": 0}
+        return {"before": made_up, "after": None} if op == "d" else {"before": None, "after": {"id": id_} | names}
+
+    def source(self, op: str, number: int) -> dict[str, Any]:
+        at, is_read = self.commit, op == "r"
+        of_kind = {
+            "SQL Server": {
+                "commit_lsn": f"{at:08x}:00000010:0001",
+                "change_lsn": None if is_read else f"{at:08x}:00000010:{number:04x}",
+                "event_serial_no": None if is_read else 1,
+            },
+            "Oracle": {
+                "commit_scn": None if is_read else str(at),
+                "scn": str(at if is_read else at - 500 + number),
+                "ssn": None if is_read else number,
+            },
+            "MongoDB": {"ts_ms": 1_000 * at, "ord": number},
+        }
+        return {"name": "inv", "table": "items", "ts_ms": at} | of_kind[self.kind]
+
+
+def folded(log: Sequence[tuple[int, dict[str, Any] | None]]) -> dict[str, str]:
+    """The names by key after a part of the log: each change counts once, when it first comes."""
+    names, seen = dict[str, str](), set[str]()
+    for id_, value in log:
+        if value is None or (position := json.dumps([id_, value["op"], value["source"]], sort_keys=True)) in seen:
+            continue
+        seen.add(position)
+        if value["op"] == "d":
+            names.pop(str(id_), None)
+        else:
+            after = value["after"]
+            names[str(id_)] = (json.loads(after) if isinstance(after, str) else after)["name"]
+    return names
+
+
+@pytest.mark.nightly(reason="the positions of each database are compared by day, and documents are read by unit tests")
+@pytest.mark.parametrize("version", ["offset", "debezium"])
+@pytest.mark.parametrize("kind", ["SQL Server", "Oracle", "MongoDB"])
+def test_after_each_batch_the_table_is_that_of_the_changes_so_far(
+    kind: str,
+    version: str,
+    fold: Callable[..., BatchRun],
+    items: Callable[..., Dataset],
+    session: SparkSession,
+    lake: Lake,
+    draw: Random,
+) -> None:
+    made = items(
+        value={"envelope": "debezium", "fields": {"name": "string", "qty": "int"}},
+        apply={"mode": "upsert", "key": ["key.id"], "version": {"from": version}},
+    )
+    database = Database(kind, draw)
+    cuts = sorted({0, len(database.log), *draw.sample(range(1, len(database.log)), 3)})
+    offsets = dict.fromkeys(range(3), 0)
+    for begin, end in pairwise(cuts):
+        records: list[Record] = []
+        for id_, value in database.log[begin:end]:
+            partition = id_ % 3
+            records.append((partition, offsets[partition], {"id": str(id_)}, value))
+            offsets[partition] += 1
+        done = fold(made, records)
+        assert done.published, done.red or done.error
+        assert {row["id"]: row["name"] for row in rows_of(lake, made)} == folded(database.log[:end])
+    assert folded(database.log) == {str(id_): name for id_, (name, _) in database.rows.items()}
+    assert prove(session, lake, made).holds

@@ -98,6 +98,50 @@ def test_what_is_no_row_says_why(value: Any, reason: str) -> None:
     assert read_one(value, dataset())[2] == reason
 
 
+OID = "596e275826f08b2730779e1f"
+DOCUMENT = {
+    "_id": {"$oid": OID},
+    "n": {"$numberLong": "1004"},
+    "small": {"$numberInt": "4"},
+    "rate": {"$numberDouble": "1.25"},
+    "price": {"$numberDecimal": "19.990"},
+    "at": {"$date": 1_559_729_470_123},
+    "then": {"$date": {"$numberLong": "-1"}},
+    "relaxed": {"$date": "2019-06-05T10:11:10Z"},
+    "raw": {"$binary": {"base64": "AQI=", "subType": "00"}},
+    "old_raw": {"$binary": "AQI=", "$type": "00"},
+    "lines": [{"sku": {"$oid": OID}, "count": {"$numberInt": "2"}}],
+    "plain": 7,
+}
+
+
+def test_a_document_of_mongodb_is_a_row_of_the_values_that_its_text_means() -> None:
+    fields: dict[str, Any] = {"n": "long", "small": "int", "rate": "double", "price": "decimal(9,3)", "plain": "int"}
+    fields |= {"id": {"type": "string", "from": "_id"}}
+    fields |= dict.fromkeys(("at", "then", "relaxed"), "timestamp") | dict.fromkeys(("raw", "old_raw"), "binary")
+    made = dataset(fields=fields | {"lines": "list<struct<sku: string, count: int>>"})
+    value = change("u", after=json.dumps(DOCUMENT), source={"name": "m", "ts_ms": 5, "ord": 1, "collection": "items"})
+    row, problems, unusable, _ = read_one(value, made)
+    assert (problems, unusable) == ({}, None)
+    assert {name: given.isoformat() for name, given in row.items() if name in ("at", "then", "relaxed")} == {
+        "at": "2019-06-05T10:11:10.123000+00:00",
+        "then": "1969-12-31T23:59:59.999000+00:00",
+        "relaxed": "2019-06-05T10:11:10+00:00",
+    }
+    assert (row["id"], row["n"], row["small"], row["rate"], str(row["price"])) == (OID, 1004, 4, 1.25, "19.990")
+    assert (row["raw"], row["old_raw"], row["plain"]) == (b"\x01\x02", b"\x01\x02", 7)
+    assert row["lines"] == [{"sku": OID, "count": 2}]
+
+
+def test_what_is_no_document_says_why_and_an_update_alone_what_to_set() -> None:
+    for text in ("", "{", "[]", "5", '{"a": 1} x'):
+        assert read_one(change("u", after=text), dataset())[2] == "undecodable"
+    alone = change("u", after=None, updateDescription={"updatedFields": '{"n": 5}'})
+    found = reader(Fields.of(dataset()))([json.dumps(alone).encode()]).to_pylist()[0]["unusable"]
+    assert found["reason"] == "missing_field"
+    assert "capture.mode=change_streams_update_full" in found["detail"]
+
+
 def test_an_envelope_around_null_is_null() -> None:
     for envelope in ("connect", "debezium"):
         assert read_one({"schema": None, "payload": None}, dataset(envelope=envelope))[0] is None
@@ -129,6 +173,44 @@ def test_the_common_shapes_go_the_fast_way() -> None:
 ODD: tuple[Any, ...] = (None, 5, "x", True, [], {}, 1.5, "true", "false", 2**70, "__debezium_unavailable_value")
 
 
+WRAPPERS = ("$oid", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal", "$date", "$binary", "$timestamp")
+WRAPPED = (
+    "5",
+    "-7",
+    "1.50",
+    "1e3",
+    "NaN",
+    "x",
+    "",
+    5,
+    -1,
+    1.5,
+    None,
+    [],
+    1_559_729_470_123,
+    -62_135_596_800_001,
+    10**15,
+)
+
+
+def extended(value: Any, draw: Random) -> Any:
+    """A value as MongoDB's documents may have it in text."""
+    if isinstance(value, int) and draw.random() < 0.6:
+        return {draw.choice(["$numberInt", "$numberLong"]): str(value)}
+    if isinstance(value, list):
+        return [extended(item, draw) for item in value]
+    if draw.random() < 0.8:
+        return value
+    inner = draw.choice(WRAPPED)
+    match draw.randrange(4):
+        case 0:
+            inner = {"base64": inner, "subType": "00"} | ({"x": 1} if draw.random() < 0.2 else {})
+        case 1:
+            inner = {draw.choice(WRAPPERS): inner}
+    pairs = [(draw.choice(WRAPPERS), inner)] + ([("$type", "00")] if draw.random() < 0.2 else [])
+    return dict(draw.sample(pairs, len(pairs)))
+
+
 def drawn(draw: Random) -> Any:
     """A value that is a change in one of its forms, or nearly one."""
 
@@ -147,6 +229,9 @@ def drawn(draw: Random) -> Any:
         case _:
             op = some(draw.choice("cuuuurdtm"))
             images = {"before": row, "after": None} if op == "d" else {"before": None, "after": some(row)}
+            if draw.random() < 0.3:
+                image = "before" if op == "d" else "after"
+                images[image] = some(json.dumps({name: extended(given, draw) for name, given in row.items()}))
             value = {"source": some(source), "op": op, "ts_ms": some(5)} | images
     for name in draw.sample([*value], draw.choice([0, 0, 0, 1]) if value else 0) if isinstance(value, dict) else ():
         del value[name]

@@ -12,7 +12,7 @@ from onefold.dataset.types import FieldType, parse_type
 from onefold.draft.languages.connect_names import DECIMAL, TYPES
 from onefold.draft.message import Message
 from onefold.draft.schema_fields import SchemaField
-from onefold.formats.envelopes import AFTER, Form, NoRowError, Shape, check_change, shape_of
+from onefold.formats.envelopes import AFTER, Form, NoRowError, Shape, check_change, shape_of, with_documents
 from onefold.vocabulary import Reason
 
 T = TypeVar("T")
@@ -88,7 +88,11 @@ def _changes(messages: Sequence[Message]) -> tuple[list[Message], Changes]:
         shape = _shape(message.value, Envelope.DEBEZIUM) if message.value is not None else None
         if message.value is None or shape is None:  # a tombstone
             continue
-        inner = _inner(message.value, shape)
+        try:
+            inner = _inner(with_documents(message.value, shape), shape)
+        except NoRowError as error:
+            controls[error.reason] += 1
+            continue
         if table := _table(inner, shape):
             tables[table] += 1
         try:

@@ -14,7 +14,8 @@ from typing import Any
 
 from onefold.dataset.envelopes import MARKED, Attribute, Envelope
 from onefold.dataset.names import Place
-from onefold.formats.text import shown
+from onefold.formats.documents import document_of
+from onefold.formats.text import Number, shown
 from onefold.vocabulary import Reason
 
 
@@ -105,6 +106,26 @@ def shape_of(value: dict[str, Any], envelope: Envelope) -> Shape | None:
     return replace(shape, form=Form.NO_CHANGE)
 
 
+def with_documents(value: dict[str, Any], shape: Shape) -> dict[str, Any]:
+    """A value whose row is a document in text (MongoDB) with that document; any other as it is.
+
+    Raises:
+        NoRowError: the text is no document.
+    """
+    if shape.form is not Form.CHANGE:
+        return value
+    inner = value["payload"] if shape.around else value
+    image = BEFORE if inner["op"] == _DELETE else AFTER
+    text = inner.get(image)
+    if inner["op"] not in (*KINDS, _DELETE) or not isinstance(text, str) or isinstance(text, Number):
+        return value
+    try:
+        opened = inner | {image: document_of(text)}
+    except ValueError:
+        raise NoRowError(Reason.UNDECODABLE, f"{image} is text and no document") from None
+    return {**value, "payload": opened} if shape.around else opened
+
+
 def check_change(inner: dict[str, Any], shape: Shape, *, by_mark: bool) -> bool:
     """Whether a change deletes its key.
 
@@ -138,7 +159,10 @@ def check_change(inner: dict[str, Any], shape: Shape, *, by_mark: bool) -> bool:
     if op != _DELETE and op not in KINDS:
         raise NoRowError(Reason.UNDECODABLE, f"op is no kind of change: {shown(str(op))}")
     if op != _DELETE and not isinstance(inner.get(AFTER), dict):
-        raise NoRowError(Reason.MISSING_FIELD, f"after is no row in a change of op {op}")
+        what = f"after is no row in a change of op {op}"
+        if "updateDescription" in inner:
+            what += ": the connector sent what was updated alone; set capture.mode=change_streams_update_full on it"
+        raise NoRowError(Reason.MISSING_FIELD, what)
     return bool(op == _DELETE)
 
 

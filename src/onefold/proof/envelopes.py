@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from onefold.dataset import Dataset
 from onefold.dataset.envelopes import Envelope
+from onefold.formats.text import Number, json_text, nests_too_deep, parse_exactly
 
+_NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?"
 _ABSENT: Any = ...
 _UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
 
@@ -59,6 +65,10 @@ def opener(dataset: Dataset) -> Callable[[Any], Change]:
         if full:
             image = {"c": "after", "u": "after", "r": "after", "d": "before"}.get(_text(value["op"]))
             found = value.get(image) if image else None
+            if type(found) is str:
+                found = _document(found)
+                if found is None:
+                    return Change(None, said)
             if image == "before":
                 found = {name: found[name] for name in tops & set(found)} if isinstance(found, dict) else {}
             return Change(found if isinstance(found, dict) else None, said, has_placeholders=True)
@@ -72,6 +82,48 @@ def opener(dataset: Dataset) -> Callable[[Any], Change]:
         return Change(row, said, has_placeholders=True)
 
     return opened
+
+
+def _document(text: str) -> dict[str, Any] | None:
+    """A document of MongoDB by the values that its extended JSON means."""
+    try:
+        found = None if nests_too_deep(text) else parse_exactly(text)
+    except ValueError:
+        return None
+    if not isinstance(found, dict):
+        return None
+    inner = partial(json.loads, object_pairs_hook=_meaning_of, parse_int=Number, parse_float=Number)
+    return {name: inner(json_text(member)) for name, member in found.items()}
+
+
+def _meaning_of(pairs: list[tuple[str, Any]]) -> Any:
+    value = dict(pairs)
+    match [(name, given) for name, given in value.items() if name != "$type" or len(value) == 1]:
+        case [("$oid", str(text))] if not isinstance(text, Number):
+            return text
+        case [("$numberInt" | "$numberLong" | "$numberDouble" | "$numberDecimal", str(text))] if re.fullmatch(
+            _NUMBER, text
+        ) and not isinstance(text, Number):
+            return Number(text)
+        case [("$binary", {"base64": str(text), "subType": _, **other})] if not other and not isinstance(text, Number):
+            return text
+        case [("$date" | "$binary", str(text))] if not isinstance(text, Number):
+            return text
+        case [("$date", Number() as count)]:
+            return _instant(count) or value
+        case _:
+            return value
+
+
+def _instant(count: str) -> str | None:
+    if not re.fullmatch(r"-?\d{1,15}", count):
+        return None
+    seconds, millis = divmod(int(count), 1000)
+    try:
+        begins = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+    return f"{begins.isoformat()[:19]}.{millis:03d}Z"
 
 
 def is_placeholder(given: Any) -> bool:

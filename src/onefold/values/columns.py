@@ -46,6 +46,7 @@ from onefold.formats.envelopes import (
     check_change,
     is_unavailable,
     shape_of,
+    with_documents,
 )
 from onefold.formats.text import BOM, MOST_BYTES, MOST_LEVELS, nests_too_deep, parse_exactly, shown
 from onefold.instants import FIRST, LAST
@@ -231,6 +232,7 @@ class _Exact:
                 attributes = [self._text(found, shape, attribute) for attribute in self._fields.attributes]
             if shape is EVENT:
                 found = _with_data(found)
+            found = with_documents(found, shape)
             inner = _below(found, shape.around)
             deletes = check_change(inner, shape, by_mark=self._fields.deletes_by_envelope)
         except (ProblemError, NoRowError) as problem:
