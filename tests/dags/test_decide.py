@@ -185,6 +185,9 @@ def test_decided_twice_it_is_published_once_and_the_asset_has_no_second_event(
     assert len(log_of(project.lake, "things", red)) == 1
 
 
+@pytest.mark.nightly(
+    reason="tests/process/test_maintain.py clears, and tests/dags/test_housekeeping.py has the DAG by day"
+)
 def test_housekeeping_clears_finished_attempts_keeps_the_rows_and_names_what_waits(
     probe: Any, project: Project, red: str
 ) -> None:

@@ -223,6 +223,7 @@ def test_a_killed_task_leaves_no_spark_behind_its_next_try_ends_right_and_figure
     assert "accounts.age" not in gauges, "it is not published"
 
 
+@pytest.mark.nightly(reason="tests/spark/test_freshness.py judges freshness by day, and test_telling sends messages")
 def test_a_run_that_is_not_done_when_freshness_has_passed_is_reported_as_stale(probe: Any, home: Path) -> None:
     file, messages = home / "datasets" / "accounts.yaml", home / "messages.jsonl"
     schedule = '{cron: "0 0 * * *", timezone: Europe/Berlin, start: 2026-03-01}'

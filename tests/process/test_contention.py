@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.support.postgres import Postgres
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(7200)]
-BATCHES = int(os.environ.get("ONEFOLD_TEST_BATCHES", "3"))
+BATCHES = int(os.environ.get("ONEFOLD_TEST_BATCHES", "2"))
 STEP, LENGTH = 4, 6
 """Each batch starts so many offsets behind the one before, and has so many: neighbours overlap."""
 KEYS = 7

@@ -28,8 +28,8 @@ def open_umask() -> Iterator[None]:
     os.umask(before)
 
 
-@pytest.mark.by_day("None", why="the mode of a file follows the setting in one place")
-@pytest.mark.parametrize("access", [None, pytest.param("group"), pytest.param("everyone", marks=pytest.mark.nightly)])
+@pytest.mark.nightly(reason="tests/unit/test_storage.py has the modes of files, and two users write one lake by day")
+@pytest.mark.parametrize("access", [None, "group", "everyone"])
 def test_s10_who_may_open_the_files_of_a_lake_is_its_owner_or_who_the_setting_says(
     tmp_path: Path, access: str | None
 ) -> None:
@@ -81,7 +81,7 @@ print(write(home, access))
 
 
 @pytest.mark.by_day(
-    "group-written0", why="without the setting the mode of a file is its owner's, which the test before asks"
+    "group-written0", why="without the setting the mode of a file is its owner's (tests/unit/test_storage.py)"
 )
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two other users")
 @pytest.mark.parametrize(("access", "written"), [("group", ["1", "2"]), ("owner", ["1"])])

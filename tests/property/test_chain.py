@@ -31,7 +31,6 @@ VERDICTS = {
 }
 pytestmark = pytest.mark.by_day(
     "contiguous, tie conflict",
-    "contiguous, tie last",
     "contiguous, rows hidden",
     why="each tie has cases of its own in tests/property/test_ties.py, and test_laws excepts fields by day",
 )

@@ -18,7 +18,7 @@ from onefold.tables import staging as C
 from onefold.tables import state as S
 from tests.support import oracle
 from tests.support.fold import CONTENT, Lost, Row, Table, fold, order_of
-from tests.support.generate import CHAINS, KINDS, Arrival, arrivals, cases, log_of, rules_of, varied
+from tests.support.generate import CHAINS, KINDS, TIMES, Arrival, arrivals, cases, log_of, rules_of, varied
 from tests.support.oracle import Decoded
 
 MakeDataset = Callable[..., Dataset]
@@ -85,7 +85,7 @@ def test_L1_the_rows_of_every_log_of_three_records_are_the_same_in_every_order_a
     made = dataset(**DECIDED[kind])
     logs = every_log(made)
     if made.apply.version:
-        logs = random.Random(7).sample(logs, 90)
+        logs = random.Random(7).sample(logs, 45 * TIMES)
     given_arrivals = [
         Arrival(f"{log}.{number}", records, batches, exact=False)
         for log, records in enumerate(logs)

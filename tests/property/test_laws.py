@@ -54,10 +54,9 @@ pytestmark = pytest.mark.by_day(
     "append by business_key",
     "append, sent_at excepted",
     "upsert, tie conflict",
-    "upsert, tie last",
     "upsert, rows hidden",
     "upsert, tie first, sent_at excepted",
-    why="each tie and excepted fields go by day, apart or together",
+    why="each tie and excepted fields go by day, apart or together; tie last is that of rows hidden",
 )
 
 

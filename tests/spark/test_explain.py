@@ -144,6 +144,7 @@ def test_duplicates_have_the_reason_of_the_narrowest_level(published: Published)
     assert published.reports[1].counts["duplicate"] == {"position": 1, "business_key": 1}
 
 
+@pytest.mark.nightly(reason="tests/unit/test_causes.py has each cause")
 def test_each_cause_is_reported_with_its_evidence(published: Published) -> None:
     first, second, _, fourth = (
         {cause.cause.name: (cause.records, cause.seconds) for cause in report.causes} for report in published.reports

@@ -43,7 +43,9 @@ def session(lake: Lake, spark: SparkSession) -> SparkSession:
     return small_session_on(lake)
 
 
-@pytest.mark.by_day("accounts", why="test_layout_batches and test_filters go by day, and test_recount counts entries")
+@pytest.mark.nightly(
+    reason="the laws are tried on odd logs by day, and test_recount, test_filters and test_layout_batches count"
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_L1_L2_rows_and_verdicts_are_those_of_plain_python(
     session: SparkSession,

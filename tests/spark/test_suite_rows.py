@@ -108,6 +108,7 @@ def test_an_expectation_that_was_left_out_for_a_batch_looks_at_the_whole_table_a
     assert asked.looked_at(red) == ("failed", "1 of 3 unexpected", "over all 3 rows of the table")
 
 
+@pytest.mark.nightly(reason="a suite over skipped batches combines two features")
 def test_a_skipped_batch_leaves_what_all_rows_have_passed(asked: Asked) -> None:
     assert asked.run(("a", 1, 1, "o"), under=NOT_NEGATIVE).published
     red = asked.run(("b", 1, -1, "p"), under=NOT_NEGATIVE)

@@ -79,7 +79,7 @@ def test_a_conflict_that_was_not_seen_is_red_although_another_was_released(
     assert [row["b"] for row in rows_of(lake, changed)] == ["1", "1"]
 
 
-@pytest.mark.by_day("conflicts", "held", why="the others are made by the same function")
+@pytest.mark.by_day("conflicts", why="the others are made by the same function")
 @pytest.mark.parametrize(
     ("of", "first", "second"),
     [
