@@ -59,7 +59,7 @@ def validate(
             load_suite(settings.expectations_folder, dataset)
             notes = notes_of(dataset) + (notes_of_registry(Lake(settings), dataset) if registry else [])
             facts: dict[str, str | None] = {
-                "mode": dataset.apply.mode,
+                "mode": dataset.apply.title,
                 "identity": dataset.deciding,
                 "generation": dataset.generation,
             }

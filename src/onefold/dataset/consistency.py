@@ -132,7 +132,7 @@ def _check_where(dataset: Declaration) -> None:
         return
     if not dataset.apply.HIDES:
         raise ValueError(
-            f"target.where: only mode upsert hides rows, for in mode {dataset.apply.mode} no later record takes the "
+            f"target.where: only mode upsert hides rows, for in mode {dataset.apply.title} no later record takes the "
             "place of a row. Say in source.filter which records belong to the dataset"
         )
     of_key = dict(zip(dataset.apply.key_parts, dataset.apply.key or (), strict=True))

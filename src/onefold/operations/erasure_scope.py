@@ -55,7 +55,7 @@ def check(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> list[
     digests = sorted({digest for key in keys for digest in digests_of(dataset, key)})
     if not dataset.apply.ERASABLE:
         raise UsageError(
-            f"{dataset.name}: mode {dataset.apply.mode} is not supported yet by erase. Nothing was erased. `onefold "
+            f"{dataset.name}: mode {dataset.apply.title} is not supported yet by erase. Nothing was erased. `onefold "
             "forget` takes the keys out of the table, and `onefold maintain --landing AGE` clears whole landings."
         )
     for source in sources_of(lake, dataset):

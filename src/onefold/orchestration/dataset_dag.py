@@ -52,7 +52,7 @@ def dataset_dag(file: Path, settings: Settings) -> DAG:
         deadline=deadline_of(dataset, settings),
         catchup=False,  # the past is a backfill
         max_active_runs=1,  # safe without, but runs of one table only wait for each other at publish
-        tags={"onefold", dataset.apply.mode, dataset.target.namespace},
+        tags={"onefold", dataset.apply.title, dataset.target.namespace},
         default_args=task_defaults(settings, dataset.owner or "onefold", dataset.schedule),
     ) as dag:
         of: dict[str, Any] = {"dataset": name, "batch": BATCH, "pool": settings.pool, "history": settings.spark_history}

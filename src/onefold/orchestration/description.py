@@ -45,7 +45,7 @@ def doc_of(dataset: Dataset) -> str:
         only=f", only records with `{_cell(dataset.source.filter)}`" if dataset.source.filter else "",
         deciding=_deciding(dataset),
         narrower=f" (reasons named by {', '.join(narrower)})" if narrower else "",
-        mode=dataset.apply.mode + dataset.apply.sentence() + _shown(dataset),
+        mode=dataset.apply.title + dataset.apply.sentence() + _shown(dataset),
         schedule=_schedule(dataset),
         owner=dataset.owner or "-",
         checks=", ".join(_checks(dataset)),

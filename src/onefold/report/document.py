@@ -115,7 +115,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         description=dataset.description,
         owner=dataset.owner,
         table=dataset.target.table,
-        mode=dataset.apply.mode,
+        mode=dataset.apply.title,
         deciding=dataset.deciding,
         exact=dataset.source.exact,
         batch=batch,

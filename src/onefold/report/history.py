@@ -348,7 +348,7 @@ def _history(lake: Lake, dataset: Dataset, entries: list[Entry], batches: int) -
         description=dataset.description,
         owner=dataset.owner,
         table=dataset.target.table,
-        mode=dataset.apply.mode,
+        mode=dataset.apply.title,
         identity=", ".join([dataset.deciding, *levels]),
         freshness=limit.total_seconds() if limit else None,
         batches=batches,

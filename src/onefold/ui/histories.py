@@ -134,7 +134,7 @@ class Histories:
             description=dataset.description,
             owner=dataset.owner,
             table=dataset.target.table,
-            mode=dataset.apply.mode,
+            mode=dataset.apply.title,
             identity=dataset.deciding,
             freshness=limit.total_seconds() if limit else None,
         )

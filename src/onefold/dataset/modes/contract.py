@@ -64,9 +64,14 @@ class Apply(Model):
     """The share of wanted records that may be rejected, where the file does not say."""
 
     @property
+    def title(self) -> str:
+        """The mode, as pages, tags and messages name it."""
+        return self.mode
+
+    @property
     def words(self) -> str:
         """The mode, within a sentence."""
-        return f"mode {self.mode}"
+        return f"mode {self.title}"
 
     def expressions(self) -> list[tuple[str, str]]:
         """The section's expressions, each with its key of the file."""
