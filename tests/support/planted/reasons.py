@@ -19,7 +19,7 @@ _UPSERT_AGAINST_ROWS = f"{_JUDGED}test_upsert_against_rows_the_newer_version_win
 _CHAIN = f"{_SPARK}test_chain.py::test_a_held_record_waits_in_the_table_and_is_explained_when_it_wakes"
 _NEXT = f"{_DECODED}test_only_the_next_version_follows_the_one_that_a_record_expects"
 _IDENTITY = f"{_DECODED}test_identity_of"
-_LOG = f"{_SPARK}test_segments.py::test_any_split_of_the_segments_gives_the_committed_records"
+_LOG = f"{_SPARK}test_segments.py::test_each_record_says_what_the_log_says_of_it"
 
 REASONS: dict[tuple[str, str], tuple[str, str]] = {
     ("applied", "insert"): ("judge_by", f"{_JUDGED}test_append_into_an_empty_table_inserts_survivors_only"),
