@@ -158,3 +158,21 @@ def test_each_type_is_what_a_record_in_json_would_say() -> None:
         "home": {"zip": 1}, "work": {"zip": 2}, "others": [{"zip": 3}], "odd": "1",
         "any": "1970-01-01T00:00:00.000000Z", "two": {"a": 1, "b": "1"},
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "expected"),
+    [
+        *(("long", data, number) for number, data in ((0, b"\0"), (-1, b"\1"), (1, b"\2"), (-2, b"\3"), (2, b"\4"))),
+        *(("long", data, number) for number, data in ((-64, b"\x7f"), (64, b"\x80\x01"))),
+        ("string", b"\x06foo", "foo"),
+        ({"type": "array", "items": "long"}, b"\x04\x06\x36\x00", [3, 27]),
+        (["null", "string"], b"\x00", None),
+        (["null", "string"], b"\x02\x02a", "a"),
+    ],
+)
+def test_the_examples_of_the_specification_are_read_as_it_says(kind: Any, data: bytes, expected: Any) -> None:
+    """Section "Binary encoding": a record is its fields one after another, as `a` 27 and `b` foo are 36 06 66 6f 6f."""
+    whole = {"type": "record", "name": "test", "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": kind}]}
+    read = message_reader(json.dumps(whole), {})
+    assert json.loads(read(b"\x36" + data)) == {"a": 27, "b": expected}
