@@ -193,7 +193,6 @@ def judged(project: Project) -> set[str]:
     return set(table.scan(selected_fields=("attempt",)).to_arrow()["attempt"].to_pylist())
 
 
-@pytest.mark.nightly(reason="what else attempts leave goes by day")
 def test_verdicts_of_attempts_that_are_over_go(project: Project, session: SparkSession) -> None:
     """The red batch is judged twice more: of its attempts the newest waits, the others count for nothing."""
     dataset = project.dataset("accounts")
