@@ -6,11 +6,9 @@ import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
@@ -24,6 +22,7 @@ from onefold.values.decode import DELETED, REJECTED, decode
 from tests.support.envelopes import envelope, record
 from tests.support.layouts import write_parquet
 from tests.support.pipeline import run
+from tests.support.registry_messages import avro_message
 
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 SCHEMA: dict[str, Any] = {
@@ -76,14 +75,8 @@ IN_JSON = (
 )
 
 
-def message(schema: Any, value: Any) -> bytes:
-    data = BytesIO()
-    fastavro.schemaless_writer(data, fastavro.parse_schema(schema), value)
-    return data.getvalue()
-
-
 def order(**changes: Any) -> bytes:
-    return message(SCHEMA, ORDER | changes)
+    return avro_message(SCHEMA, ORDER | changes)
 
 
 def orders(dataset: Callable[..., Dataset], **more: Any) -> Dataset:
@@ -154,7 +147,7 @@ def test_a_batch_of_messages_with_avro_keys_is_folded_and_proved(
     later = datetime(2026, 3, 2, tzinfo=UTC)
     values = [order(), order(n=8, at=later), order(id="b"), order()[:-1]]
     rows = [
-        (offset, message("string", key), data)
+        (offset, avro_message("string", key), data)
         for offset, (key, data) in enumerate(zip(("a", "a", "b", "c"), values, strict=True))
     ]
     write_parquet(tmp_path / "one", rows)

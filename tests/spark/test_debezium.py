@@ -237,14 +237,24 @@ def test_a_change_without_a_position_is_rejected_where_positions_name_messages(
 ) -> None:
     """Else what a connector sends again would bring old values back, and the batch would be green."""
     row = {"id": 1, "name": "x", "qty": 1, "__deleted": "false", "__op": "u"}
-    given = envelope(
-        spark,
-        [record("without", json.dumps(row).encode()), record("with", json.dumps(row | {"__lsn": 5}).encode())],
-    )
+    places: dict[str, dict[str, Any]] = {
+        "with": {"__lsn": 5},
+        "in a file": {"__source_file": "binlog.000001", "__source_pos": 4},
+        "in a commit": {
+            "__source_commit_lsn": "00000027:00000758:0005",
+            "__source_change_lsn": "00000027:00000758:0002",
+        },
+        "without": {},
+        "in any file": {"__source_pos": 4},
+        "anywhere in a commit": {"__source_commit_lsn": "00000027:00000758:0005"},
+        "anywhere in a transaction": {"__source_gtid": "0-1-5"},
+    }
+    given = envelope(spark, [record(case, json.dumps(row | place).encode()) for case, place in places.items()])
     made = items()
     found = {row["case"]: row[REJECTED] for row in identify(decode(given, made), made).collect()}
-    assert found["with"] is None
-    assert (found["without"]["reason"], "add.fields" in found["without"]["detail"]) == ("null_identity", True)
+    assert [found[case] for case in ("with", "in a file", "in a commit")] == [None, None, None]
+    for case in ("without", "in any file", "anywhere in a commit", "anywhere in a transaction"):
+        assert (found[case]["reason"], "add.fields" in found[case]["detail"]) == ("null_identity", True)
 
 
 # The connector's position as the version.
@@ -318,7 +328,13 @@ APART: dict[str, tuple[Source, Source]] = {
     "two kinds of databases": (mysql("u", "binlog.000009", 4, 0, 7), mongodb("u", 5, 1)),
 }
 """Positions that do not compare, the older one first."""
-NONE = {"lsn alone": ("u", {"lsn": 5}), "nothing": ("u", {"ts_ms": 5}), "no numbers": ("u", {"sequence": '["x","1"]'})}
+NONE = {
+    "lsn alone": ("u", {"lsn": 5}),
+    "nothing": ("u", {"ts_ms": 5}),
+    "no numbers": ("u", {"sequence": '["x","1"]'}),
+    "which server it was is not known": ("u", {"file": "binlog.000009", "pos": 4, "row": 0}),
+    "when it was committed is not known": ("u", {"scn": "990", "commit_scn": None, "ssn": 0}),
+}
 
 
 def read(spark: SparkSession, made: Dataset, given: dict[str, list[Source]]) -> DataFrame:
@@ -351,7 +367,32 @@ def test_a_change_without_a_position_that_orders_is_rejected_with_what_is_missin
     made = items(apply=BY_CONNECTOR, identity={})
     rows = read(spark, made, {name: [source] for name, source in NONE.items()}).collect()
     assert {row.case.partition("/")[0]: row[REJECTED]["reason"] for row in rows} == dict.fromkeys(NONE, "null_version")
-    assert all("source has it as sequence (PostgreSQL)" in row[REJECTED]["detail"] for row in rows)
+    assert all("source has it as sequence (PostgreSQL, with op)" in row[REJECTED]["detail"] for row in rows)
+
+
+def test_a_flattened_change_has_a_position_that_orders_if_it_says_whether_it_is_of_a_snapshot(
+    spark: SparkSession, items: Callable[..., Dataset]
+) -> None:
+    """A row of a snapshot is before the changes that the same position follows."""
+    made = items(apply=BY_CONNECTOR, identity={})
+    row = {"id": 1, "name": "x", "qty": 1, "__deleted": "false", "__sequence": '[null,"500"]'}
+    values = {"with op": row | {"__op": "r"}, "without": row}
+    given = envelope(spark, [record(case, json.dumps(value).encode()) for case, value in values.items()])
+    found = {row["case"]: row[REJECTED] for row in identify(decode(given, made), made).collect()}
+    assert found["with op"] is None
+    assert found["without"]["reason"] == "null_version"
+
+
+def test_a_flattened_change_that_is_sent_again_is_the_same_message_though_it_was_read_at_another_time(
+    spark: SparkSession, items: Callable[..., Dataset]
+) -> None:
+    """`__ts_ms` is when the connector read it, and not `source.ts_ms`."""
+    made = items()
+    row = {"id": 1, "name": "x", "qty": 1, "__deleted": "false", "__op": "u", "__lsn": 5}
+    given = envelope(spark, [record(str(at), json.dumps(row | {"__ts_ms": at}).encode()) for at in (1, 2)])
+    rows = identify(decode(given, made), made).select(REJECTED, C.MESSAGE_ID).collect()
+    assert [row[REJECTED] for row in rows] == [None, None]
+    assert rows[0][C.MESSAGE_ID] == rows[1][C.MESSAGE_ID]
 
 
 def test_within_a_batch_positions_that_do_not_compare_are_a_conflict_and_others_are_none(

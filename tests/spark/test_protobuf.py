@@ -7,11 +7,9 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
@@ -26,6 +24,7 @@ from tests.support.envelopes import envelope, record
 from tests.support.layouts import write_parquet
 from tests.support.pipeline import run
 from tests.support.protobuf import class_of, schema_from, schema_of
+from tests.support.registry_messages import avro_message
 
 PROTO = """
 syntax = "proto3";
@@ -81,13 +80,7 @@ def in_json(order: dict[str, Any]) -> bytes:
 
 
 def in_avro(order: dict[str, Any]) -> bytes:
-    return avro(AVRO, order | {"big": Decimal(order["big"]), "raw": b"\xff\x00" if order["raw"] else b""})
-
-
-def avro(schema: Any, value: Any) -> bytes:
-    data = BytesIO()
-    fastavro.schemaless_writer(data, fastavro.parse_schema(schema), value)
-    return data.getvalue()
+    return avro_message(AVRO, order | {"big": Decimal(order["big"]), "raw": b"\xff\x00" if order["raw"] else b""})
 
 
 def in_protobuf(order: dict[str, Any]) -> bytes:
@@ -117,7 +110,9 @@ WAYS: dict[str, tuple[Callable[[dict[str, Any]], bytes], Callable[[str], bytes],
     "json": (in_json, lambda key: json.dumps({"id": key}).encode(), {"format": "json"}, {"format": "json"}),
     "avro": (
         in_avro,
-        lambda key: avro({"type": "record", "name": "K", "fields": [{"name": "id", "type": "string"}]}, {"id": key}),
+        lambda key: avro_message(
+            {"type": "record", "name": "K", "fields": [{"name": "id", "type": "string"}]}, {"id": key}
+        ),
         {"format": "avro", "schema": "order.avsc"},
         {"format": "avro", "schema": "key.avsc"},
     ),

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable
-from io import BytesIO
 from typing import Any
 from uuid import UUID
 
-import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
@@ -20,6 +18,7 @@ from onefold.records import envelope as E
 from onefold.values.decode import DELETED, FILTERED, LEFT_OUT, REJECTED, decode
 from onefold.values.registered import ids_named
 from tests.support.envelopes import envelope, record
+from tests.support.registry_messages import avro_message
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
 REGISTRY = {"connection": "registry_default"}
@@ -69,14 +68,6 @@ SCHEMAS = dict(
 }  # fmt: skip
 
 
-def message(schema: Any, value: Any, *references: Any) -> bytes:
-    data, named = BytesIO(), dict[str, Any]()
-    for reference in references:
-        fastavro.parse_schema(reference, named_schemas=named)
-    fastavro.schemaless_writer(data, fastavro.parse_schema(schema, named_schemas=named), value)
-    return data.getvalue()
-
-
 def numbered(id_: int) -> bytes:
     return b"\x00" + id_.to_bytes(4, "big")
 
@@ -85,9 +76,9 @@ def long(id_: int) -> bytes:
     return id_.to_bytes(8, "big")
 
 
-NARROW_BYTES = message(NARROW, {"id": "a", "n": 7})
-WIDE_BYTES = message(WIDE, {"id": "b", "n": 2**40, "more": b"\xff"})
-BUILT_BYTES = message(BUILT_ON, {"id": "c", "n": 1, "to": {"city": "Bern"}, "other": {"city": "Rom"}}, CITY)
+NARROW_BYTES = avro_message(NARROW, {"id": "a", "n": 7})
+WIDE_BYTES = avro_message(WIDE, {"id": "b", "n": 2**40, "more": b"\xff"})
+BUILT_BYTES = avro_message(BUILT_ON, {"id": "c", "n": 1, "to": {"city": "Bern"}, "other": {"city": "Rom"}}, CITY)
 
 
 def orders(dataset: Callable[..., Dataset], **more: Any) -> Dataset:
@@ -136,8 +127,8 @@ def test_each_message_is_read_by_the_schema_that_it_names(spark: SparkSession, d
         "a schema that is none": (numbered(7) + NARROW_BYTES, [], "undecodable"),
         "a schema of many parts": (numbered(8), [], "undecodable"),
         "a schema that nests deep": (numbered(9), [], "undecodable"),
-        "another record": (numbered(3) + message(OTHER, {"amount": 0.5}), [], "missing_field"),
-        "another type of a field": (numbered(4) + message(FOREIGN, {"id": "a", "n": "7"}), [], "wrong_type"),
+        "another record": (numbered(3) + avro_message(OTHER, {"amount": 0.5}), [], "missing_field"),
+        "another type of a field": (numbered(4) + avro_message(FOREIGN, {"id": "a", "n": "7"}), [], "wrong_type"),
         "null": (None, [], "null_value"),
     }  # fmt: skip
     made = orders(dataset)
@@ -161,8 +152,8 @@ def test_the_name_of_the_schema_decides_before_a_message_is_decoded(
     cases = {
         "wanted": (numbered(1) + NARROW_BYTES, ("a", 7, None)),
         "wanted, broken": (numbered(1) + NARROW_BYTES[:-1], "undecodable"),
-        "too small": (numbered(1) + message(NARROW, {"id": "a", "n": 1}), "filtered"),
-        "other": (numbered(3) + message(OTHER, {"amount": 0.5}), "filtered"),
+        "too small": (numbered(1) + avro_message(NARROW, {"id": "a", "n": 1}), "filtered"),
+        "other": (numbered(3) + avro_message(OTHER, {"amount": 0.5}), "filtered"),
         "other, broken": (numbered(3) + b"x", "filtered"),
         "unknown": (numbered(99) + NARROW_BYTES, "schema_not_found"),
         "bare": (NARROW_BYTES, "undecodable"),
@@ -199,9 +190,9 @@ def test_a_type_of_records_may_delete_and_another_is_no_newer_version_of_a_row(
     made = made.with_writer_schemas({"value": schemas})
     cases = {
         "a row": (numbered(1) + NARROW_BYTES, (False, False, False)),
-        "left out": (numbered(1) + message(NARROW, {"id": "a", "n": 1}), (False, True, True)),
-        "a delete": (numbered(10) + message(CITY, {"city": "Bern"}), (True, False, False)),
-        "another type": (numbered(3) + message(OTHER, {"amount": 0.5}), (False, True, False)),
+        "left out": (numbered(1) + avro_message(NARROW, {"id": "a", "n": 1}), (False, True, True)),
+        "a delete": (numbered(10) + avro_message(CITY, {"city": "Bern"}), (True, False, False)),
+        "another type": (numbered(3) + avro_message(OTHER, {"amount": 0.5}), (False, True, False)),
     }
     given = envelope(spark, [record(case, data, key_bytes=b"k") for case, (data, _) in cases.items()])
     for decoder in (decode, decode_again):
@@ -249,7 +240,7 @@ def test_a_key_is_read_by_the_schema_that_it_names(spark: SparkSession, dataset:
     )
     schemas = {"key": dict(zip(["confluent-1"], make_schemas(CITY), strict=True)), "value": SCHEMAS}
     made = made.with_writer_schemas(schemas)
-    value, key = numbered(1) + NARROW_BYTES, message(CITY, {"city": "Bern"})
+    value, key = numbered(1) + NARROW_BYTES, avro_message(CITY, {"city": "Bern"})
     cases = {
         "fine": record("fine", value, key_bytes=numbered(1) + key),
         "header": record("header", value, key_bytes=key, headers=[("__key_schema_id", numbered(1))]),

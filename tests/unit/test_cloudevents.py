@@ -19,6 +19,7 @@ from onefold.proof.decode import _said as said_again
 from onefold.values import columns
 from onefold.values.arrow_functions import event_of
 from onefold.values.columns import Fields, reader
+from tests.support.readings import assert_read_alike
 
 FILE: dict[str, Any] = {
     "name": "orders",
@@ -279,12 +280,7 @@ def test_a_batch_is_read_as_a_proof_reads_it(settings: dict[str, Any], fast: typ
         )
         if reason is None:
             usable += 1
-            wrong = {fault.removeprefix("(").removesuffix(" is absent)") for fault in faults} - {"unknown)"}
-            assert {name for name, _ in found["problems"] or ()} == wrong, value
-            assert bool(found["unknown"]) == ("(unknown)" in faults), value
-            assert dict(zip(made.fields, found["fields"].values(), strict=True)) == {
-                name: row.get(name) for name in made.fields
-            }, value
+            assert_read_alike(made, found, row, faults, value)
     assert 400 < usable < 1300, "of each kind there are some"
 
 

@@ -7,11 +7,9 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pytest
 
 from onefold.dataset.sections import Registry
@@ -31,6 +29,7 @@ from onefold.settings import Settings
 from onefold.values.columns import PROBLEMS, Fields, reader
 from tests.support.drafts import KCAT, entry, loaded, notes, record
 from tests.support.protobuf import schema_from
+from tests.support.registry_messages import avro_message, prefixed
 
 SUBJECT = "shop.things-value"
 
@@ -68,16 +67,6 @@ class Registered:
 @pytest.fixture
 def registry() -> Registered:
     return Registered()
-
-
-def avro(schema: Any, value: Any) -> bytes:
-    data = BytesIO()
-    fastavro.schemaless_writer(data, fastavro.parse_schema(schema), value)
-    return data.getvalue()
-
-
-def behind(id_: int, data: bytes) -> bytes:
-    return b"\x00" + id_.to_bytes(4, "big") + data
 
 
 def drafted(records: Iterable[Record], registry: Client, **seen: Any) -> Draft:
@@ -158,7 +147,9 @@ AVRO_VALUE = {
 def test_the_types_of_avro(registry: Registered, tmp_path: Path) -> None:
     id_ = registry.register(EVERY_AVRO)
     values = [AVRO_VALUE | {"id": text, "price": Decimal("12.50")} for text in "abc"]
-    draft = drafted((record(n, behind(id_, avro(EVERY_AVRO, value))) for n, value in enumerate(values)), registry)
+    draft = drafted(
+        (record(n, prefixed(id_, avro_message(EVERY_AVRO, value))) for n, value in enumerate(values)), registry
+    )
     assert declared(draft, tmp_path) == {
         "id": "string",
         "small": "int",
@@ -188,7 +179,9 @@ def test_the_types_of_avro(registry: Registered, tmp_path: Path) -> None:
     check_taken(
         draft,
         tmp_path,
-        lambda fields: [message_reader(json.dumps(EVERY_AVRO), fields)(avro(EVERY_AVRO, value)) for value in values],
+        lambda fields: [
+            message_reader(json.dumps(EVERY_AVRO), fields)(avro_message(EVERY_AVRO, value)) for value in values
+        ],
     )
     made = loaded(draft, tmp_path)
     assert (made.value.format, made.value.registry and made.value.registry.connection) == ("avro", "prod")
@@ -236,7 +229,7 @@ def test_the_types_of_protobuf(registry: Registered, tmp_path: Path) -> None:
         }"""
     id_ = registry.register(text, kind="PROTOBUF")
     values = [b"\x02\x04" + b"\x0a\x01" + letter for letter in (b"a", b"b", b"c")]  # the third message of the file
-    draft = drafted((record(n, behind(id_, value)) for n, value in enumerate(values)), registry)
+    draft = drafted((record(n, prefixed(id_, value)) for n, value in enumerate(values)), registry)
     assert declared(draft, tmp_path) == {
         "id": "string",
         "small": "int",
@@ -313,7 +306,7 @@ def test_the_types_of_json_schema(registry: Registered, tmp_path: Path) -> None:
     }
     id_ = registry.register(schema, kind="JSON", **{"place.json": place})
     values = [{"id": text, "ratio": 1.25, "more": "x"} for text in "abc"]
-    bodies = [behind(id_, json.dumps(value).encode()) for value in values[:2]] + [json.dumps(values[2]).encode()]
+    bodies = [prefixed(id_, json.dumps(value).encode()) for value in values[:2]] + [json.dumps(values[2]).encode()]
     draft = drafted((record(n, body) for n, body in enumerate(bodies)), registry)
     assert declared(draft, tmp_path) == {
         "id": "string",
@@ -371,8 +364,8 @@ def test_the_fields_are_those_of_all_versions(registry: Registered, tmp_path: Pa
         "other": 1,
     }
     value |= {"at": {"city": "Bern", "zip": "3000"}}
-    bodies = [avro(newest, value | {"id": text, "limit": Decimal("1.50")}) for text in "abc"]
-    draft = drafted((record(n, behind(id_, body)) for n, body in enumerate(bodies)), registry)
+    bodies = [avro_message(newest, value | {"id": text, "limit": Decimal("1.50")}) for text in "abc"]
+    draft = drafted((record(n, prefixed(id_, body)) for n, body in enumerate(bodies)), registry)
     assert declared(draft, tmp_path) == {
         "id": "string",  # an identity has no default
         "amount": "long",
@@ -398,8 +391,8 @@ def test_records_of_older_versions_count_under_the_new_names(registry: Registere
     first = of_record("Order", field("message_id", "string"), field("n", "int"))
     newest = of_record("Order", field("event_id", "string", aliases=["message_id"]), field("n", "int"))
     ids = registry.register(first), registry.register(newest)
-    bodies = [behind(ids[0], avro(first, {"message_id": f"m-{n}", "n": n})) for n in range(5)]
-    bodies += [behind(ids[1], avro(newest, {"event_id": f"m-{n}", "n": n})) for n in range(3, 8)]
+    bodies = [prefixed(ids[0], avro_message(first, {"message_id": f"m-{n}", "n": n})) for n in range(5)]
+    bodies += [prefixed(ids[1], avro_message(newest, {"event_id": f"m-{n}", "n": n})) for n in range(3, 8)]
     draft = drafted((record(n, body) for n, body in enumerate(bodies)), registry)
     assert declared(draft, tmp_path) == {"event_id": "string was message_id", "n": "int"}
     assert entry(draft, "identity.message_id") == (
@@ -410,8 +403,8 @@ def test_records_of_older_versions_count_under_the_new_names(registry: Registere
 def test_the_most_frequent_of_several_record_types_is_drafted(registry: Registered, tmp_path: Path) -> None:
     order, payment = of_record("Order", field("id", "string")), of_record("Payment", field("amount", "long"))
     ids = registry.register(order, "shop.things-shop.Order"), registry.register(payment, "shop.things-shop.Payment")
-    bodies = [behind(ids[0], avro(order, {"id": f"o-{n}"})) for n in range(6)]
-    bodies += [behind(ids[1], avro(payment, {"amount": n})) for n in range(4)]
+    bodies = [prefixed(ids[0], avro_message(order, {"id": f"o-{n}"})) for n in range(6)]
+    bodies += [prefixed(ids[1], avro_message(payment, {"amount": n})) for n in range(4)]
     draft = drafted((record(n, body) for n, body in enumerate(bodies)), registry)
     value, why = entry(draft, "source.filter")
     assert value == "\"schema.name = 'shop.Order'\""
@@ -435,9 +428,9 @@ def test_keys_of_a_registry_key_rows_and_delete(
 ) -> None:
     value = of_record("Order", field("n", "long"))
     of_key, of_value = registry.register(schema, "shop.things-key"), registry.register(value)
-    bodies = [behind(of_value, avro(value, {"n": n})) for n in range(4)]
-    records = [record(n, body, behind(of_key, avro(schema, keys[n % 2]))) for n, body in enumerate(bodies)]
-    records.append(record(4, None, behind(of_key, avro(schema, keys[0]))))
+    bodies = [prefixed(of_value, avro_message(value, {"n": n})) for n in range(4)]
+    records = [record(n, body, prefixed(of_key, avro_message(schema, keys[n % 2]))) for n, body in enumerate(bodies)]
+    records.append(record(4, None, prefixed(of_key, avro_message(schema, keys[0]))))
     draft = drafted(records, registry)
     assert entry(draft, "key") == (
         "{format: avro, registry: {connection: prod}}",
@@ -453,9 +446,9 @@ def test_headers_name_schemas_too(registry: Registered, tmp_path: Path) -> None:
     number, guid = registry.register(value), uuid.UUID("89791762-2336-4186-9674-299b90a802e2")
     registry.guids[str(guid)] = number
     binary = (("__value_schema_id", b"\x01" + guid.bytes),)
-    records = [replace(record(n, avro(value, {"n": n})), binary_headers=binary) for n in range(3)]
+    records = [replace(record(n, avro_message(value, {"n": n})), binary_headers=binary) for n in range(3)]
     numbered = (("__value_schema_id", f"\0\0\0\0{chr(number)}"),)
-    records.append(replace(record(3, avro(value, {"n": 3})), headers=numbered))
+    records.append(replace(record(3, avro_message(value, {"n": 3})), headers=numbered))
     draft = drafted(records, registry)
     assert (entry(draft, "value.format")[0], declared(draft, tmp_path)) == ("avro", {"n": "long"})
     # JSON is JSON without the registry that its header is of.
@@ -473,7 +466,7 @@ def test_numbers_as_keys_are_no_messages(registry: Registered) -> None:
     value = of_record("Order", field("n", "long"))
     id_ = registry.register(value)
     keys = [(2**40 + n).to_bytes(8, "big") for n in range(4)]
-    bodies = [behind(id_, avro(value, {"n": n})) for n in range(4)]
+    bodies = [prefixed(id_, avro_message(value, {"n": n})) for n in range(4)]
     draft = drafted((record(n, body, key) for n, (body, key) in enumerate(zip(bodies, keys, strict=True))), registry)
     assert entry(draft, "key")[0] == "{format: bytes}"
 
@@ -495,8 +488,8 @@ def test_changes_of_a_database_have_the_types_of_their_rows(registry: Registered
     values.append({"before": values[0]["after"], "after": None, "op": "d"})
     records = []
     for n, value in enumerate(values):
-        data = avro(envelope, value | {"source": {"table": "items", "lsn": n}})
-        records.append(record(n, behind(of_value, data), behind(of_key, avro(key, {"id": n % 3}))))
+        data = avro_message(envelope, value | {"source": {"table": "items", "lsn": n}})
+        records.append(record(n, prefixed(of_value, data), prefixed(of_key, avro_message(key, {"id": n % 3}))))
     draft = drafted(records, registry)
     assert declared(draft, tmp_path) == {
         "id": "int", "name": "string?", "at": "timestamp(micros)?", "day": "date(days)",
@@ -511,7 +504,7 @@ def test_changes_of_a_database_have_the_types_of_their_rows(registry: Registered
 
 
 def test_what_the_registry_does_not_say_is_one_sentence(registry: Registered) -> None:
-    records = [record(n, behind(41 + n % 2, b"\x02a")) for n in range(3)]
+    records = [record(n, prefixed(41 + n % 2, b"\x02a")) for n in range(3)]
     sample = sample_of("there", records)
 
     def refusal(client: Any) -> str:

@@ -32,8 +32,9 @@ _OFFSETS = 1 << 48
 
 
 _NO_POSITION = (
-    "debezium: the change has no position that orders it. source has it as sequence (PostgreSQL), file and pos (MySQL, "
-    "MariaDB), commit_lsn (SQL Server), scn (Oracle) or ord (MongoDB); ExtractNewRecordState adds it by add.fields"
+    "debezium: the change has no position that orders it. source has it as sequence (PostgreSQL, with op), file, pos "
+    "and server_id (MySQL, MariaDB), commit_lsn (SQL Server), commit_scn and scn (Oracle, with op) or ord (MongoDB); "
+    "ExtractNewRecordState adds it by add.fields"
 )
 
 

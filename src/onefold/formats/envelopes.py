@@ -28,6 +28,8 @@ class NoRowError(Exception):
 
 
 AFTER, BEFORE = "after", "before"
+OWN_NAMES = ("op", "ts_ms", "ts_us", "ts_ns")
+"""What a change has next to `source`, which may have the same names."""
 KINDS = ("c", "u", "r")
 """`op` of a change that has a row: create, update, read by a snapshot."""
 _DELETE, _TRUNCATE, _MESSAGE = "d", "t", "m"
@@ -74,7 +76,8 @@ class Shape:
         if self.form in (Form.PLAIN, Form.BINARY):
             return []
         names = [f"__{'_'.join(attribute)}"]
-        if attribute[0] == "source" and len(attribute) > 1:  # add.fields: lsn, or source.lsn
+        # add.fields: lsn, or source.lsn; of a name that the change itself has, __NAME is its own.
+        if attribute[0] == "source" and len(attribute) > 1 and attribute[1] not in OWN_NAMES:
             names.append(f"__{'_'.join(attribute[1:])}")
         return [(*self.around, name) for name in names]
 

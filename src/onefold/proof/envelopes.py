@@ -149,5 +149,7 @@ def _said(value: Mapping[str, Any], name: Sequence[str], *, full: bool) -> Any:
         for step in name:
             found = found.get(step, _ABSENT) if isinstance(found, dict) else _ABSENT
         return None if found is _ABSENT or name == ("deleted",) else found
-    spelled = ["__" + "_".join(name)] + (["__" + "_".join(name[1:])] if name[0] == "source" and len(name) > 1 else [])
+    spelled = ["__" + "_".join(name)]
+    if name[0] == "source" and len(name) > 1 and name[1] not in {"op", "ts_ms", "ts_us", "ts_ns"}:
+        spelled.append("__" + "_".join(name[1:]))
     return next((value[text] for text in spelled if text in value), None)

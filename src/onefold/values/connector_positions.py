@@ -1,6 +1,6 @@
 """The position of a change in its database, as numbers that order the changes of a key.
 
-What orders is Debezium's documentation of each connector, tried on real ones for PostgreSQL and MariaDB:
+What orders follows Debezium's documentation, and for PostgreSQL and MariaDB recordings of real connectors:
 
 | database | major | minor | step |
 | --- | --- | --- | --- |
@@ -10,7 +10,9 @@ What orders is Debezium's documentation of each connector, tried on real ones fo
 | Oracle | `commit_scn`, of a read its `scn` | `scn` | `ssn` |
 | MongoDB | `ts_ms` | `ord` | 0 |
 
-`source` is the kind of database times 2³², and of MySQL and MariaDB the server's id. Spark's columns; no engine else.
+`source` is the kind of database times 2³², and of MySQL and MariaDB the server's id. A change has no position where
+what tells its place is unknown: of PostgreSQL `op`, of MySQL and MariaDB `server_id`, of Oracle `commit_scn`, but for a
+read. Spark's columns; no engine else.
 """
 
 from __future__ import annotations
@@ -44,14 +46,14 @@ def position_part(
     def source(of: str) -> Column:
         return attribute(("source", of))
 
-    sequence = source("sequence")
-    is_read = F.coalesce(attribute(OP) == "r", F.lit(False))
+    sequence, op = source("sequence"), attribute(OP)
+    is_read = F.coalesce(op == "r", F.lit(False))
     first, second = (_number(F.regexp_extract(sequence, _SEQUENCE, group)) for group in (1, 2))
     below, nothing = F.lit(-1).cast(_NUMBER), F.lit(0).cast(_NUMBER)
     file, commit, scn = _number(F.regexp_extract(source("file"), _FILE, 1)), source("commit_lsn"), source("scn")
     of_kind: dict[int, tuple[Column, dict[str, Column]]] = {
         POSTGRES: (
-            sequence.rlike(_SEQUENCE),
+            sequence.rlike(_SEQUENCE) & op.isNotNull(),  # a snapshot's row has a place of its own
             {
                 "major": F.coalesce(first, below),
                 "minor": F.when(is_read, nothing).otherwise(F.lit(1).cast(_NUMBER)),
@@ -67,7 +69,7 @@ def position_part(
             },
         ),
         ORACLE: (
-            _number(scn).isNotNull(),
+            _number(scn).isNotNull() & (is_read | _number(source("commit_scn")).isNotNull()),
             {
                 "major": F.coalesce(_number(source("commit_scn")), _number(scn)),
                 "minor": _number(scn),
@@ -75,7 +77,7 @@ def position_part(
             },
         ),
         MYSQL: (
-            file.isNotNull() & _number(source("pos")).isNotNull(),
+            file.isNotNull() & _number(source("pos")).isNotNull() & _number(source("server_id")).isNotNull(),
             {"major": file, "minor": _number(source("pos")), "step": F.coalesce(_number(source("row")), nothing)},
         ),
         MONGODB: (
@@ -86,7 +88,7 @@ def position_part(
     found = F.lit(None).cast(_NUMBER)
     for kind, (is_kind, parts) in reversed(of_kind.items()):
         if name == "source":
-            server = F.coalesce(_number(source("server_id")), nothing) if kind == MYSQL else nothing
+            server = _number(source("server_id")) if kind == MYSQL else nothing
             part = (F.lit(kind << SERVERS).cast(_NUMBER) + server).cast(_NUMBER)
         else:
             part = parts[name]

@@ -11,7 +11,7 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from onefold.dataset.envelopes import DELETED, MARKED, OP, PLACES, POSITION, POSITION_PARTS, Attribute
+from onefold.dataset.envelopes import DELETED, MARKED, OP, POSITION, POSITION_PARTS, Attribute
 from onefold.dataset.expressions import (
     PERIODS,
     Call,
@@ -111,10 +111,15 @@ def _is_marked_deleted() -> Column:
 
 
 def _position() -> Column:
-    """`name=… op=u … lsn=…`: null where the envelope has no position."""
+    """`name=… op=u … lsn=…`: null where the envelope has no position, or a part of it that other changes have, too."""
     parts = {".".join(part).removeprefix("source."): _attribute(part) for part in POSITION_PARTS}
     texts = [F.concat(F.lit(f"{name}="), value) for name, value in parts.items()]
-    known = reduce(Column.__or__, (_attribute(part).isNotNull() for part in PLACES))
+
+    def has(*names: str) -> Column:
+        return reduce(Column.__and__, (_attribute(("source", name)).isNotNull() for name in names))
+
+    alone = has("sequence") | has("lsn") | has("scn") | has("file", "pos") | has("ord", "ts_ms")
+    known = alone | (has("commit_lsn") & (has("change_lsn") | F.coalesce(_attribute(OP) == "r", F.lit(False))))
     return F.when(known, F.concat_ws(" ", *texts))
 
 
