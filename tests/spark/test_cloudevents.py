@@ -125,7 +125,7 @@ def test_events_change_the_rows_of_their_subjects_and_delete_them_without_data(
 ) -> None:
     made = orders(
         "envelope.type in ('order.placed', 'order.deleted')",
-        identity={"message_id": "envelope.id"},
+        identity={"message_id": ["envelope.source", "envelope.id"]},
         apply={
             "mode": "upsert",
             "key": ["envelope.subject"],

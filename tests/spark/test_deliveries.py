@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,23 @@ def test_without_a_message_identity_every_delivery_is_a_version(
     made = states(dataset, version, **identity)
     assert fold(made, delivered("ABA")).red is None
     assert [row["state"] for row in rows_of(lake, made)] == ["A"]
+
+
+def test_messages_without_an_identity_stay_in_the_ledger_when_their_row_changes(
+    fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake
+) -> None:
+    """A snapshot's rows may have no id, and the changes that follow one."""
+    made = states(dataset, OF_DELIVERY["offset"], message_id="header.m")
+    of_a, of_b = delivered("ABCB"), sent("b", "AB", (10, 11))
+    without = [replace(record, message_id="") for record in (of_a[0], of_b[0])]
+    for batch in (without, [*of_a[1:3], of_b[1]], of_a[3:]):
+        done = fold(made, batch)
+        assert done.published, done.red
+    assert done.published.counts == {"duplicate": {"late_copy": 1}}
+    assert rows(lake, made) == {"a": "C", "b": "B"}
+    known = read_messages(session, made, StateTable(lake, made).main.snapshot)
+    assert known.count() == len([*of_a[:3], *of_b])
+    assert prove(session, lake, made).holds
 
 
 def test_a_version_of_the_value_is_the_messages_however_often_it_is_sent(

@@ -176,17 +176,13 @@ def test_what_lacks_a_name_of_cloud_events_is_none() -> None:
     assert "CloudEvents" not in text_of(drafted(other))
 
 
-def test_cloud_events_that_change_rows_have_a_message_id_unless_sources_share_one(tmp_path: Path) -> None:
-    alone = drafted([event(n, f"/s/{n % 2}", f"e-{n}") for n in range(9)], LIVE, compacted=True)
-    value, why = entry(alone, "identity.message_id")
-    assert (value, why.endswith("A message id is one expression, and no id is of two sources in the sample")) == (
-        "envelope.id", True,
-    )  # fmt: skip
-    assert loaded(alone, tmp_path).apply.mode == "upsert"
-    shared = drafted([event(n, f"/s/{n % 2}", f"e-{n // 2}") for n in range(9)], LIVE, compacted=True)
-    assert entry(shared, "identity.business_key")[0] == "[envelope.source, envelope.id]"
-    assert "identity.message_id" not in keys(shared)
-    assert loaded(shared, tmp_path).apply.mode == "upsert"
+@pytest.mark.parametrize("shared", [1, 2])
+def test_the_message_id_of_cloud_events_that_change_rows_is_their_source_and_id(tmp_path: Path, shared: int) -> None:
+    draft = drafted([event(n, f"/s/{n % 2}", f"e-{n // shared}") for n in range(9)], LIVE, compacted=True)
+    assert entry(draft, "identity.message_id")[0] == "[envelope.source, envelope.id]"
+    assert "identity.business_key" not in keys(draft)
+    made = loaded(draft, tmp_path)
+    assert (made.apply.mode, made.identity.message_parts) == ("upsert", ["envelope.source", "envelope.id"])
 
 
 def test_cloud_events_with_several_contents_of_one_id_are_taken_for_none() -> None:

@@ -365,6 +365,8 @@ def _check_attribute(dataset: Declaration, place: str, text: str, path: Path) ->
         return
     if path.root == POSITION.root and path != POSITION:
         raise ValueError(f"{place}: {shorten(text)}: debezium has no {path.name}; write debezium.position")
+    if path == POSITION and len(dataset.identity.message_parts) > 1:
+        raise ValueError(f"{place}: debezium.position is the whole id of a change; write message_id: debezium.position")
     if path == POSITION and place != "identity.message_id":
         raise ValueError(f"{place}: {shorten(text)}: debezium.position names a message: it is an identity.message_id")
     if path == DELETED and place not in ("source.filter", "apply.delete_when"):

@@ -115,7 +115,8 @@ class Declaration(Model):
 
     def expressions(self) -> list[tuple[str, str]]:
         """Every expression of the file, with the key that holds it."""
-        found = [("source.filter", self.source.filter), ("identity.message_id", self.identity.message_id)]
+        found = [("source.filter", self.source.filter)]
+        found += [("identity.message_id", text) for text in self.identity.message_parts]
         if self.identity.producer:
             found.append(("identity.producer.name", self.identity.producer.name))
             found.append(("identity.producer.epoch", self.identity.producer.epoch))
@@ -206,7 +207,7 @@ class Declaration(Model):
     @property
     def ids_within_key(self) -> bool:
         """Whether a message id names a message together with its key only."""
-        return self.identity.message_id is not None and parse(self.identity.message_id) == POSITION
+        return POSITION in map(parse, self.identity.message_parts)
 
     @cached_property
     def fields_of_delete(self) -> frozenset[str]:
@@ -330,7 +331,7 @@ class Declaration(Model):
             numbers = [text for text in (named.epoch, named.sequence) if text] if named else []
             return [parse(named.name), *(Call("long", parse(text)) for text in numbers)] if named else []
         if level == Level.MESSAGE_ID:
-            return [parse(str(self.identity.message_id))]
+            return [parse(text) for text in self.identity.message_parts]
         return [parse(text) for text in self.identity.business_key or ()]
 
     @cached_property

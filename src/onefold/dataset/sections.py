@@ -227,11 +227,19 @@ class Identity(Model):
     """What makes two records the same message; position is always on."""
 
     producer: NamedProducer | None = Field(default=None, description="Of a source that does not show the log's own")
-    message_id: ExpressionText | None = None
+    message_id: ExpressionText | Annotated[list[ExpressionText], Field(min_length=1)] | None = Field(
+        default=None, description="A globally unique id that the sender gives a message; several parts are one id"
+    )
     business_key: list[ExpressionText] | None = Field(default=None, min_length=1)
     within: ExpressionText | None = Field(
         default=None, description="A period that never changes for a message, such as day(booked_at)"
     )
+
+    @property
+    def message_parts(self) -> list[str]:
+        """The expressions that make the message id; none: it is not declared."""
+        given = self.message_id or []
+        return given if isinstance(given, list) else [given]
 
 
 _LONGEST_NAMESPACE, _LONGEST_TABLE = 100, 128

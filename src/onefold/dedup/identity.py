@@ -43,7 +43,7 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     for level in dataset.levels[1:]:
         if level in dataset.narrow or level == Level.PRODUCER:
             given = [compile_expression(tree) for tree in dataset.level_expressions(level)]
-            given = [_unless_blank(given[0]), *given[1:]] if given and level in _NAMED_AT else given
+            given = _unless_any_blank(given, _texts_of(dataset, level))
             columns[C.LEVELS[level]] = _producer(dataset, given) if level == Level.PRODUCER else _level(level, given)
             candidates += [cast_failed(part, level) for part in given]
             if level == Level.MESSAGE_ID and dataset.ids_within_key:
@@ -128,9 +128,9 @@ def _key_columns(keys: list[Compiled]) -> list[str]:
 
 def _key_parts(dataset: Dataset) -> list[Compiled]:
     keys = [compile_expression(tree) for tree in dataset.key_expressions]
-    if dataset.apply.KEYED_BY_IDENTITY and dataset.deciding in _NAMED_AT:
-        at = _NAMED_AT[dataset.deciding]
-        keys[at] = _unless_blank(keys[at])
+    if dataset.apply.KEYED_BY_IDENTITY:
+        before = len(dataset.identity_key) - len(dataset.level_expressions(dataset.deciding))
+        return _unless_any_blank(keys, [before + at for at in _texts_of(dataset, dataset.deciding)])
     return keys
 
 
@@ -163,8 +163,14 @@ def _of_key(dataset: Dataset, tree: Expression, key: Compiled, name: str) -> Col
     return unusable(key, Reason.NULL_IDENTITY if of_identity else Reason.NULL_KEY, name)
 
 
-_NAMED_AT = {Level.MESSAGE_ID: 0, Level.PRODUCER: 4}
-"""Which part of a deciding identity is the id, or the producer's name."""
+def _texts_of(dataset: Dataset, level: Level) -> list[int]:
+    """Which parts of a level clients make up: those of the message id, the producer's name."""
+    ids = len(dataset.identity.message_parts)
+    return {Level.MESSAGE_ID: [*range(ids)], Level.PRODUCER: [0]}.get(level, [])
+
+
+def _unless_any_blank(parts: list[Compiled], at: list[int]) -> list[Compiled]:
+    return [_unless_blank(part) if number in at else part for number, part in enumerate(parts)]
 
 
 def _unless_blank(given: Compiled) -> Compiled:
@@ -201,7 +207,16 @@ def _session(known: Column, name: Column, epoch: Column, sequence: Column) -> Co
 
 
 def _level(level: str, parts: list[Compiled]) -> Column:
-    """A narrower level as text: the message id as it is, a business key as its digest in hex; null if a part is."""
+    """A narrower level as text: the message id as it is, one of several parts with `|` between them; a business key as
+    its digest in hex. Null if a part is."""
     if level == Level.MESSAGE_ID:
-        return key_text(parts[0].value)
+        texts = [key_text(part.value) for part in parts]
+        if len(texts) == 1:
+            return texts[0]
+        return reduce(lambda before, text: F.concat(before, F.lit("|"), text), map(_escaped, texts))
     return F.lower(F.hex(key_digest(key_text(part.value) for part in parts)))
+
+
+def _escaped(text: Column) -> Column:
+    """A part of an id: no two lists of parts are the same id."""
+    return F.replace(F.replace(text, F.lit("\\"), F.lit("\\\\")), F.lit("|"), F.lit("\\|"))

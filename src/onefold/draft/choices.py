@@ -147,23 +147,16 @@ class Choices:
         return upsert_of_changes(log, columns, reason, changes)
 
     def _event_id(self) -> Found | None:
-        """Mode upsert: the id of CloudEvents alone, if no two sources share an id; for a copy that is sent again is
-        known by key, content and message id."""
-        assert self.event
-        source, id_ = self.event.expressions
-        sources = [str(cell) for cell in self._by_expression[source].cells]
-        shared = weigh(self._by_expression[id_].cells, sources).clashing
-        if shared or not isinstance(self.applied, Upsert):
-            return None
-        reason = f"{self.event.reason}. A message id is one expression, and no id is of two sources in the sample"
-        return Found((id_,), reason, self.event.evidence)
+        """Mode upsert: source and id of CloudEvents; for a copy that is sent again is known by key, content and message
+        id, and in mode append they are the business key."""
+        return self.event if isinstance(self.applied, Upsert) else None
 
     def _same_messages(self, headers: Sequence[Column]) -> list[list[Cell]]:
         """Columns whose equal values say that two messages are the same: message ids, and sequences of producers."""
         ids = partial_ids(headers, self.columns, self.contents, self._sequences)
         marks = [column.cells for column in ids]
         if self.message_id:
-            marks.append(self._by_expression[self.message_id.expressions[0]].cells)
+            marks.append(together(self._columns_of(self.message_id.expressions)))
         sequences = sequences_in_partitions(self.kept, self._sequences)
         return [*marks, sequences] if weigh(sequences, self.contents).consistent else marks
 

@@ -268,7 +268,8 @@ class _File:
         )
         if found:
             why = self._with_differences(found)
-            entries.append(Entry((*at, "message_id"), scalar(self._spelled(*found.expressions)[0]), why))
+            parts = self._spelled(*found.expressions)
+            entries.append(Entry((*at, "message_id"), scalar(parts[0]) if len(parts) == 1 else listed(parts), why))
         if drafted:
             why = self._with_differences(drafted)
             entries.append(Entry((*at, "business_key"), listed(self._spelled(*drafted.expressions)), why))

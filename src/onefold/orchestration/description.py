@@ -63,7 +63,7 @@ def _deciding(dataset: Dataset) -> str:
     identity = dataset.identity
     read = {
         Level.PRODUCER: [identity.producer.name, identity.producer.sequence] if identity.producer else [],
-        Level.MESSAGE_ID: [identity.message_id] if identity.message_id else [],
+        Level.MESSAGE_ID: identity.message_parts,
         Level.BUSINESS_KEY: identity.business_key or [],
     }.get(dataset.deciding, [])
     parts = [*read, *([identity.within] if identity.within else [])]

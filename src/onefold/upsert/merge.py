@@ -24,7 +24,7 @@ from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten_keys import leave_table
 from onefold.upsert.leaving import leave_quarantine
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
-from onefold.upsert.state import in_periods
+from onefold.upsert.state import ROW_STATES, in_periods
 from onefold.vocabulary import Action, RowState, Verdict
 
 _DISPLACE = (Action.UPDATE, Action.LOWER, Action.REMOVE, Action.EXCHANGE)
@@ -142,8 +142,9 @@ def _where(dataset: Dataset, upserted: Upserted) -> list[str]:
 
 
 def _rows_where(dataset: Dataset, upserted: Upserted) -> list[str]:
-    """`_where`, without the ledger of messages, which has the keys of rows, too."""
-    return [*_where(dataset, upserted), *([f"t.{S.MESSAGE} IS NULL"] if dataset.versions_by_delivery else [])]
+    """`_where`, without the ledger of messages, which has the keys of rows, too, and messages without an identity."""
+    rows = f"t.{S.STATE} IN ({', '.join(map(repr, ROW_STATES))})"
+    return [*_where(dataset, upserted), *([rows] if dataset.versions_by_delivery else [])]
 
 
 def _same_key(dataset: Dataset) -> str:

@@ -141,14 +141,15 @@ def _at(session: SparkSession, dataset: Dataset, snapshot: int, periods: list[st
     return rows if periods is None else rows.where(in_periods(dataset, periods))
 
 
-_ROW_STATES = [str(kind) for kind in RowState if kind not in (RowState.MESSAGE, RowState.QUARANTINED)]
+ROW_STATES = [str(kind) for kind in RowState if kind not in (RowState.MESSAGE, RowState.QUARANTINED)]
+"""The states of what is a row of a key, live or not."""
 
 
 def _rows(rows: DataFrame, dataset: Dataset) -> DataFrame:
     """Rows with a key, but for those of the ledger of messages: these lie in files of their own, which are left unread.
     (By a list of states: of `<>` no file's bounds tell.)"""
     keyed = rows.where(F.col(C.KEY).isNotNull())
-    return keyed.where(F.col(S.STATE).isin(_ROW_STATES)) if dataset.versions_by_delivery else keyed
+    return keyed.where(F.col(S.STATE).isin(ROW_STATES)) if dataset.versions_by_delivery else keyed
 
 
 def read_appended(session: SparkSession, dataset: Dataset, base: int, head: int) -> DataFrame:
