@@ -147,7 +147,7 @@ def test_L8_the_merge_shuffles_nothing_and_reads_no_payload_of_the_table(batches
         assert delete
         assert (delete.writes, delete.exchanges, "SortMergeJoin" in delete.tree) == ("WriteDelta", 0, not narrow)
         assert ("Sort (" in delete.tree) == (not narrow)
-        assert delete.scanned("accounts__state_") == {C.KEY, S.MESSAGE, "_file", "_pos", "_spec_id", "_partition"}
+        assert delete.scanned("accounts__state_") == {C.KEY, S.STATE, "_file", "_pos", "_spec_id", "_partition"}
 
 
 def test_L8_of_a_large_table_only_keys_that_the_batch_may_have_are_sorted(batches: list[Batch], narrow: bool) -> None:
