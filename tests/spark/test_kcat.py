@@ -11,11 +11,16 @@ from pyspark.sql import SparkSession
 from onefold.dataset.source import Origin
 from onefold.records import envelope as E
 from onefold.records.layouts.kcat import read_kcat
+from onefold.records.text_lines import TextObject
 
 GOOD = b'{"topic":"t","partition":3,"offset":7,"tstype":"create","ts":1000,"broker":1,%s"key":"k","payload":"p"}'
 LINE = GOOD % b""
 NOT_A_LINE = "not a line of kcat -J with topic, partition and offset"
 NOT_BYTES = "payload and key of a line of kcat -J are strings or null"
+
+
+def text_object(name: str, file: Path) -> TextObject:
+    return TextObject(name, file.as_uri(), file.stat().st_size)
 
 
 def good(**differs: Any) -> dict[str, Any]:
@@ -158,7 +163,7 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     folder = tmp_path_factory.mktemp("kcat")
     for number, (line, _) in enumerate(LINES.values()):
         (folder / f"{number:06d}-x.jsonl").write_bytes(line + b"\n")
-    objects = [(case, (folder / f"{number:06d}-x.jsonl").as_uri()) for number, case in enumerate(LINES)]
+    objects = [text_object(case, folder / f"{number:06d}-x.jsonl") for number, case in enumerate(LINES)]
     rows = read_kcat(spark, objects, Origin(cluster="c", incarnation=2)).toArrow().to_pylist()
     assert sorted(row[E.OBJECT] for row in rows) == sorted(LINES)
     return {row.pop(E.OBJECT): row for row in rows}
@@ -173,6 +178,6 @@ def test_a_line_gives_its_record_or_is_kept_as_it_is(found: dict[str, dict[str, 
 def test_a_file_without_a_last_line_end_and_an_empty_file_lose_nothing(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(LINE + b"\n" + LINE.replace(b":7,", b":8,"))
     (tmp_path / "b.jsonl").write_bytes(b"")
-    objects = [(name, (tmp_path / name).as_uri()) for name in ("a.jsonl", "b.jsonl")]
+    objects = [text_object(name, tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
     rows = read_kcat(spark, objects, Origin(cluster="c")).select(E.OBJECT, E.OFFSET).collect()
     assert sorted(tuple(row) for row in rows) == [("a.jsonl", 7), ("a.jsonl", 8)]

@@ -99,7 +99,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "formats": (
         "unit/test_envelopes.py", "spark/test_debezium.py", "unit/test_cloudevents.py", "spark/test_cloudevents.py",
-        "integration/test_debezium_connector.py",
+        "integration/test_debezium_connector.py", "spark/test_other_connectors.py",
         "unit/test_formats.py", "unit/test_wire.py", "unit/test_avro_messages.py", "spark/test_avro.py",
         "unit/test_protobuf_messages.py", "spark/test_protobuf.py",
         "spark/test_registered.py", "unit/test_expansion.py", "spark/test_expansion.py", "unit/test_aiven_lines.py",
@@ -164,7 +164,10 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_reader_changes.py", "spark/test_plans.py", "spark/test_increment.py", "spark/test_waivers.py",
         "spark/test_identities_that_are_none.py", "spark/test_freshness.py",
     ),
-    "records": (*_LAYOUTS, "spark/test_nested.py", "property/test_moves.py", "process/test_bad_inputs.py"),
+    "records": (
+        *_LAYOUTS, "unit/test_text_lines.py", "spark/test_nested.py", "property/test_moves.py",
+        "process/test_bad_inputs.py",
+    ),
     "report": (
         "unit/test_report_page.py", "unit/test_history.py", "unit/test_looking.py", "unit/test_causes.py",
         "unit/test_held.py", "spark/test_explain.py", "spark/test_explain_taken_out.py", "process/test_red_verdicts.py",

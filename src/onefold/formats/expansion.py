@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, BinaryIO
@@ -45,10 +46,6 @@ class ExpansionLimits:
                 f"it unpacks to more than {self.unpacked:,} bytes, which the setting max_object_bytes allows"
             )
 
-    def may_be_exceeded(self, size: int) -> bool:
-        """Whether so many bytes of gzip may unpack to more than is allowed of an object, or of a line."""
-        return size * _DEFLATE_RATIO > min(self.records, self.unpacked, LONGEST_LINE)
-
     def check_line(self, size: int) -> None:
         """Refuse an object with a longer line: a reader of lines holds each line whole.
 
@@ -58,16 +55,16 @@ class ExpansionLimits:
         if size > LONGEST_LINE:
             raise _refusal(f"it has a line of more than {LONGEST_LINE:,} bytes")
 
-    def check_packed_lines(self, packed: BinaryIO) -> None:
-        """Refuse an object of lines that are packed by gzip, if it has too many, or unpacks to too many bytes, or one
-        is too long; it is unpacked piece by piece for that. What is broken ends it: the reader says so.
+    def unpacked_lines(self, packed: BinaryIO) -> Iterator[bytes]:
+        """The bytes of an object of lines that is packed by gzip, a piece at a time.
 
         Raises:
-            FormatError: it names the setting.
+            FormatError: it is damaged; or it has too many lines, or unpacks to too many bytes, or a line is too long,
+                with the setting's name.
         """
         size = lines = last = 0
         with gzip.GzipFile(fileobj=packed) as stream:
-            while piece := _read(stream):
+            while piece := _piece_of(stream):
                 size += len(piece)
                 lines += piece.count(b"\n")
                 end = piece.rfind(b"\n") + 1
@@ -75,6 +72,7 @@ class ExpansionLimits:
                 self.check_unpacked(size)
                 self.check_records(lines + bool(last))
                 self.check_line(last)
+                yield piece
 
     def check_block(self, codec: str, data: bytes) -> None:
         """Refuse a packed block that unpacks to more bytes; it is unpacked piece by piece for that.
@@ -101,15 +99,15 @@ class ExpansionLimits:
             )
 
 
-LIMITS = ExpansionLimits()
-"""The defaults."""
-
-
-def _read(stream: gzip.GzipFile) -> bytes:
+def _piece_of(stream: gzip.GzipFile) -> bytes:
     try:
         return stream.read(_PIECE)
-    except (OSError, EOFError, zlib.error):
-        return b""
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise _refusal(f"it is cut off or broken gzip: {error}") from error
+
+
+LIMITS = ExpansionLimits()
+"""The defaults."""
 
 
 def _refusal(problem: str) -> Exception:

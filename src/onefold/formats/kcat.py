@@ -6,6 +6,7 @@ JSON.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -45,7 +46,7 @@ class Line(msgspec.Struct, frozen=True):  # a dataclass costs more to make than 
 
 
 class _Plain(msgspec.Struct):
-    """A line as kcat prints nearly all."""
+    """A line that is one record, whatever else it has."""
 
     topic: str
     partition: Annotated[int, Meta(ge=-_INT, lt=_INT)]
@@ -58,7 +59,78 @@ class _Plain(msgspec.Struct):
     payload_error: None = None
 
 
-_decode = msgspec.json.Decoder(_Plain).decode
+class _Printed(_Plain, forbid_unknown_fields=True):
+    """A line as kcat prints nearly all."""
+
+    tstype: str | None = None
+    broker: int | None = None
+
+
+_decode, _decode_all = msgspec.json.Decoder(_Plain).decode, msgspec.json.Decoder(list[_Printed]).decode
+
+
+@dataclass(slots=True)
+class Lines:
+    """What lines say, a column an attribute of `Line`."""
+
+    topic: list[str | None]
+    partition: list[int | None]
+    offset: list[int | None]
+    timestamp: list[int | None]
+    key: list[bytes | str | None]
+    """A text is its UTF-8."""
+    value: list[bytes | str | None]
+    """A text is its UTF-8; of a line that cannot be read the line."""
+    headers: list[Headers | None]
+    problem: list[str | None]
+
+
+def read_lines(data: bytes) -> Lines:
+    """Lines as records; `data` has `\\n` between them and none behind the last."""
+    plain = _plain_lines(data)
+    if plain is None:
+        lines = data.split(b"\n")
+        read = [read_line(line) for line in lines]
+        return Lines(
+            [record.topic for record in read],
+            [record.partition for record in read],
+            [record.offset for record in read],
+            [record.timestamp for record in read],
+            [record.key for record in read],
+            [line if record.problem else record.value for line, record in zip(lines, read, strict=True)],
+            [record.headers for record in read],
+            [record.problem for record in read],
+        )
+    return Lines(
+        [record.topic for record in plain],
+        [record.partition for record in plain],
+        [record.offset for record in plain],
+        [record.ts for record in plain],
+        [record.key for record in plain],
+        [record.payload for record in plain],
+        [_plain_headers(record.headers) if record.headers else [] for record in plain],
+        [None] * len(plain),
+    )
+
+
+def _plain_lines(data: bytes) -> list[_Printed] | None:
+    """The lines, if all are as kcat prints nearly all: decoded as one list, which takes half the time.
+
+    No line can become part of another one. Each begins with an opening brace and ends with a closing one; a string has
+    no end of line; and no other object is in the list, for a record has no unknown name. So a line is one object of the
+    list, or several, which the count shows.
+    """
+    listed = data.replace(b"}\n{", b"},\n{")
+    count = len(listed) - len(data)
+    if data.count(b"\n") != count or len(data) > MOST_BYTES:
+        return None
+    try:
+        found = _decode_all(b"[%b]" % listed)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if len(found) != count + 1 or any(record.headers and None in record.headers[::2] for record in found):
+        return None
+    return found
 
 
 def read_line(line: bytes) -> Line:
@@ -66,21 +138,24 @@ def read_line(line: bytes) -> Line:
     if len(line) > MOST_BYTES:
         return Line(problem=f"the line has more than {MOST_BYTES:,} bytes")
     try:
-        plain = _decode(line)
+        record = _decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _read_exactly(line)
-    given = plain.headers
-    if given and None in given[::2]:
+    if record.headers and None in record.headers[::2]:
         return _read_exactly(line)
     return Line(
-        plain.topic,
-        plain.partition,
-        plain.offset,
-        plain.ts,
-        _bytes(plain.key),
-        _bytes(plain.payload),
-        [{"key": name, "value": _bytes(value)} for name, value in _pairs(given)] if given else [],
+        record.topic,
+        record.partition,
+        record.offset,
+        record.ts,
+        _bytes(record.key),
+        _bytes(record.payload),
+        _plain_headers(record.headers) if record.headers else [],
     )
+
+
+def _plain_headers(flat: list[str | None]) -> Headers:
+    return [{"key": name, "value": _bytes(value)} for name, value in _pairs(flat)]
 
 
 def _read_exactly(line: bytes) -> Line:

@@ -7,18 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.errors import UnreadableObjectError
-from onefold.formats.structured_json import FormatError
 from onefold.jvm_errors import cause_of
 from onefold.landing.manifest import Manifest
-from onefold.records.layouts import LandedBatch
-from onefold.storage import open_storage
 
 _COMPLAINT = re.compile(r"<<damaged object (.*?)>>")
 _DAMAGE = re.compile(
@@ -41,43 +37,6 @@ def object_name(path: Column, objects: list[tuple[str, str]]) -> Column:
     """The name of the object that Spark read from a path; `objects` are (name, URI)."""
     names = F.create_map(*(F.lit(word) for name, uri in objects for word in (uri.rsplit("/", 1)[-1], name)))
     return names[F.substring_index(path, "/", -1)]
-
-
-def check_packed(batch: LandedBatch) -> None:
-    """Refuse packed objects of lines that unpack to more than the settings allow, before Spark holds a line of theirs.
-
-    What may do so is unpacked once more for that, by Spark's tasks.
-
-    Raises:
-        UnreadableObjectError: it names the object and the setting.
-    """
-    limits = batch.lake.settings.expansion_limits
-    suspects = [
-        (object_.name, uri)
-        for object_, uri in batch.values
-        if uri.endswith(".gz") and limits.may_be_exceeded(object_.size)
-    ]
-    if not suspects:
-        return
-    access = batch.lake.access
-
-    def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for rows in batches:
-            for row in rows.to_pylist():
-                folder, _, key = row["uri"].rpartition("/")
-                try:
-                    with open_storage(folder, access).open(key) as packed:
-                        limits.check_packed_lines(packed)
-                except FormatError as error:
-                    raise RuntimeError(complaint(row["name"], str(error))) from error
-            yield rows
-
-    context = batch.session.sparkContext
-    tasks = context.parallelize(suspects, min(len(suspects), context.defaultParallelism))
-    with objects_named(batch.manifest):
-        batch.session.createDataFrame(tasks, "name string, uri string").mapInArrow(
-            check, "name string, uri string"
-        ).count()
 
 
 def count_lines(session: SparkSession, uris: Sequence[str]) -> int:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -12,38 +9,46 @@ from pyspark.sql import functions as F
 from onefold.dataset.layouts.aiven import Encoding
 from onefold.dataset.source import Origin
 from onefold.formats.aiven import Line, read_line
+from onefold.formats.expansion import LIMITS, ExpansionLimits
 from onefold.formats.text import MOST_BYTES
 from onefold.kafka.batch_records import HEADERS
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
-from onefold.records.landed_objects import check_packed, count_lines, literal
+from onefold.records.landed_objects import count_lines
 from onefold.records.layouts import LandedBatch, LayoutReader
+from onefold.records.text_lines import ReadLines, TextObject, read_text
+from onefold.storage import S3Access
 
 _READ = (
-    "file string, line binary, offset long, timestamp long, key binary, value binary, "
+    "object string, line binary, offset long, timestamp long, key binary, value binary, "
     f"headers {E.HEADERS_TYPE}, problem string"
 )
 
+Landed = tuple[LandedObject, str]
+"""(landed object, URI)"""
+
 
 def read_aiven(
-    session: SparkSession, objects: list[tuple[LandedObject, str]], origin: Origin, encoding: Encoding
+    session: SparkSession,
+    objects: list[Landed],
+    origin: Origin,
+    encoding: Encoding,
+    access: S3Access | None = None,
+    limits: ExpansionLimits = LIMITS,
 ) -> DataFrame:
-    """The envelope (`onefold.records.envelope`) of an export by Aiven's sink; `objects` are (landed object, URI).
+    """The envelope (`onefold.records.envelope`) of an export by Aiven's sink.
 
     A line that is no record is a row with `_unreadable` and the line's bytes. Objects of any size are split, but for
-    packed objects. Lines are read in Python: a value that is JSON must stay the text that it is, which Spark's parser
-    does not keep.
+    packed ones.
     """
-    lines = session.read.option("lineSep", "\n").text(literal(uri for _, uri in objects))
-    file = F.substring_index("_metadata.file_path", "/", -1)
-    read = lines.select(file.alias("file"), F.col("value").cast("binary").alias("line"))
     names = F.broadcast(
         session.createDataFrame(
-            [(uri.rsplit("/", 1)[-1], object_.name, object_.topic, object_.partition) for object_, uri in objects],
-            "file string, name string, topic string, part int",
+            [(object_.name, object_.topic, object_.partition) for object_, _ in objects],
+            "object string, topic string, part int",
         )
     )
-    rows = read.mapInArrow(_reader(encoding), _READ).join(names, "file")
+    texts = [TextObject(object_.name, uri, object_.size) for object_, uri in objects]
+    rows = read_text(session, texts, _reader(encoding), _READ, access, limits).join(names, "object")
     placed = F.col("offset").isNotNull()
     return rows.select(
         F.col("timestamp").alias(E.TIMESTAMP),
@@ -55,31 +60,29 @@ def read_aiven(
         F.col("key").alias(E.KEY_BYTES),
         F.when(F.col("problem").isNull(), F.col("value")).otherwise(F.col("line")).alias(E.VALUE_BYTES),
         F.col("headers").alias(E.HEADERS),
-        F.col("name").alias(E.OBJECT),
+        F.col("object").alias(E.OBJECT),
         F.lit(None).cast("int").alias(E.LINE),
         F.col("problem").alias(E.UNREADABLE),
         *E.not_shown(),
     )
 
 
-def _reader(encoding: Encoding) -> Any:
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            lines = batch.column("line").to_pylist()
-            read = [_read_line(line, encoding) for line in lines]
-            pairs = zip(lines, read, strict=True)
-            bad = pa.array([line if record.problem else None for line, record in pairs], pa.binary())
-            columns = {
-                "file": batch.column("file"),
-                "line": bad,
-                "offset": pa.array([record.offset for record in read], pa.int64()),
-                "timestamp": pa.array([record.timestamp for record in read], pa.int64()),
-                "key": pa.array([record.key for record in read], pa.binary()),
-                "value": pa.array([record.value for record in read], pa.binary()),
-                "headers": pa.array([_pairs(record) for record in read], HEADERS),
-                "problem": pa.array([record.problem for record in read], pa.string()),
-            }
-            yield pa.RecordBatch.from_pydict(columns)
+def _reader(encoding: Encoding) -> ReadLines:
+    def read(name: str, data: bytes) -> pa.RecordBatch:
+        lines = data.split(b"\n")
+        found = [_read_line(line, encoding) for line in lines]
+        bad = [line if record.problem else None for line, record in zip(lines, found, strict=True)]
+        columns = {
+            "object": pa.repeat(pa.scalar(name, pa.string()), len(lines)),
+            "line": pa.array(bad, pa.binary()),
+            "offset": pa.array([record.offset for record in found], pa.int64()),
+            "timestamp": pa.array([record.timestamp for record in found], pa.int64()),
+            "key": pa.array([record.key for record in found], pa.binary()),
+            "value": pa.array([record.value for record in found], pa.binary()),
+            "headers": pa.array([_pairs(record) for record in found], HEADERS),
+            "problem": pa.array([record.problem for record in found], pa.string()),
+        }
+        return pa.RecordBatch.from_pydict(columns)
 
     return read
 
@@ -95,8 +98,8 @@ def _pairs(record: Line) -> list[dict[str, str | bytes | None]] | None:
 
 
 def _read(batch: LandedBatch) -> DataFrame:
-    check_packed(batch)
-    return read_aiven(batch.session, batch.objects, batch.origin, batch.options.encoding)
+    limits = batch.lake.settings.expansion_limits
+    return read_aiven(batch.session, batch.objects, batch.origin, batch.options.encoding, batch.lake.access, limits)
 
 
 def _count(batch: LandedBatch) -> int:
