@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from onefold.dataset import Dataset
+from onefold.formats.connect_decimals import DECIMAL
 from onefold.formats.envelopes import Form, Shape
 from onefold.proof.decode import _said as said_again
 from onefold.proof.decode import fields_of
@@ -64,6 +66,59 @@ def test_the_row_of_a_change_is_after(op: str, wrapped: bool) -> None:
     row, problems, unusable, attributes = read_one({"schema": {}, "payload": value} if wrapped else value, dataset())
     assert (row["id"], row["name"], str(row["price"]), problems, unusable) == (7, "x", "1.50", {}, None)
     assert (attributes["op"], attributes["source.lsn"]) == (op, "24023128")
+
+
+def schema_of_price(**price: Any) -> dict[str, Any]:
+    row = {
+        "field": "after",
+        "type": "struct",
+        "fields": [{"field": "id", "type": "int64"}, {"field": "price", **price}],
+    }
+    return {"type": "struct", "fields": [{"field": "before", "type": "struct", "fields": row["fields"]}, row]}
+
+
+SCALED = {"type": "bytes", "name": DECIMAL, "parameters": {"scale": "2", "connect.decimal.precision": "9"}}
+
+
+@pytest.mark.parametrize(
+    ("price", "schema", "expected"),
+    [
+        ("ANc=", SCALED, "2.15"),
+        ("/w==", SCALED, "-0.01"),
+        ("AA==", SCALED, "0.00"),
+        ("1234", SCALED, "-26588.24"),
+        ("1234", {"type": "string"}, "1234.00"),
+        ("ABI0VniavA==", SCALED, None),  # more digits than the type has
+        (None, SCALED, "None"),
+        ("2.15", SCALED, "2.15"),  # the mode has changed, and the schema not
+        (2.15, SCALED, "2.15"),
+        ("no", SCALED, None),
+        ("ANc", SCALED, None),
+        ("ANc=", SCALED | {"parameters": {"scale": "0"}}, "215.00"),
+        ("ANc=", SCALED | {"parameters": {"scale": "-1"}}, "2150.00"),
+        ("ANc=", SCALED | {"parameters": {"scale": "3"}}, None),
+        ("ANc=", SCALED | {"parameters": {}}, None),
+        ("ANc=", {"type": "bytes"}, None),
+        ({"scale": 2, "value": "ANc="}, {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}, "2.15"),
+    ],
+)
+@pytest.mark.parametrize("flat", [False, True], ids=["whole", "flat"])
+def test_a_decimal_is_what_the_schema_next_to_it_says(
+    price: Any, schema: Any, expected: str | None, flat: bool
+) -> None:
+    row = ROW | {"price": price}
+    described = schema_of_price(**schema)
+    if flat:
+        described = described["fields"][1]
+    value = row | {"__op": "u", "__deleted": "false"} if flat else change("u", after=row)
+    found, problems, _, _ = read_one({"schema": described, "payload": value}, dataset())
+    assert (None if "price" in problems else str(found["price"])) == expected
+
+
+def test_decimals_in_base64_go_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns._Exact, "read", lambda *_: pytest.fail("the exact way"))
+    value = {"schema": schema_of_price(**SCALED), "payload": change("u", after=ROW | {"price": "ANc="})}
+    assert str(read_one(value, dataset())[0]["price"]) == "2.15"
 
 
 def test_a_delete_has_its_key_and_nothing_else() -> None:
@@ -239,8 +294,32 @@ def drawn(draw: Random) -> Any:
     for name in draw.sample([*value], draw.choice([0, 0, 0, 1]) if value else 0) if isinstance(value, dict) else ():
         del value[name]
     if draw.random() < 0.4:
-        value = {"schema": some({"type": "struct"}), "payload": some(value)} | ({"x": 1} if draw.random() < 0.1 else {})
+        payload = some(value)
+        schema = some({"type": "struct", "fields": [some(part) for part in described(payload, draw)]})
+        value = {"schema": schema, "payload": payload} | ({"x": 1} if draw.random() < 0.1 else {})
     return value
+
+
+def described(payload: Any, draw: Random) -> list[Any]:
+    """The members of a schema of a value, whose decimals it says are Base64; and so they are, in the payload."""
+    if not isinstance(payload, dict):
+        return []
+    members: list[Any] = []
+    for name, given in payload.items():
+        if isinstance(given, dict):
+            members.append({"field": name, "type": "struct", "fields": described(given, draw)})
+        elif name == "price" and draw.random() < 0.8:
+            scale, kind = draw.choice([2, 2, 0, 4, -1]), draw.choice([DECIMAL] * 4 + ["other"])
+            members.append({"field": name, "type": "bytes", "name": kind, "parameters": {"scale": str(scale)}})
+            number = draw.choice([150, 0, -1, 10**9, 10**6 + draw.randrange(99)])
+            payload[name] = draw.choice([base64_of(number)] * 6 + [given, "1234", "RME", 1.5])
+        else:
+            members.append({"field": name, "type": "string"})
+    return members
+
+
+def base64_of(number: int) -> str:
+    return b64encode(number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)).decode()
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,15 @@ from typing import Any, TypeVar
 
 from onefold.dataset.envelopes import PLACES, Envelope
 from onefold.dataset.types import FieldType, parse_type
-from onefold.draft.languages.connect_names import DECIMAL, TYPES
+from onefold.draft.languages.connect_names import TYPES
 from onefold.draft.message import Message
 from onefold.draft.schema_fields import SchemaField
+from onefold.formats.connect_decimals import DECIMAL, PRECISION, scale_of, with_decimals
 from onefold.formats.envelopes import AFTER, Form, NoRowError, Shape, check_change, shape_of, with_documents
 from onefold.vocabulary import Reason
 
 T = TypeVar("T")
+_MOST_DIGITS = 38
 _OF_CONNECT = {
     **dict.fromkeys(("int8", "int16", "int32"), "int"),
     "int64": "long",
@@ -140,7 +142,9 @@ def _is_wrapped(value: Any) -> bool:
 
 
 def _unwrapped(message: Message) -> Message:
-    payload = message.value["payload"] if message.value is not None and _is_wrapped(message.value) else message.value
+    payload = message.value
+    if payload is not None and _is_wrapped(payload):
+        payload = with_decimals(payload["payload"], payload["schema"])
     return replace(_unwrapped_key(message), value=payload if isinstance(payload, dict) else None)
 
 
@@ -183,6 +187,19 @@ def _type(field: Mapping[str, Any]) -> FieldType | None:
     """None: the sample's values have to tell."""
     name = field.get("name")
     if name == DECIMAL:
-        return None
+        return _decimal(field)
     kind = TYPES.get(str(name)) or _OF_CONNECT.get(str(field.get("type")))
     return None if kind is None else replace(parse_type(kind), nullable=bool(field.get("optional")))
+
+
+def _decimal(field: Mapping[str, Any]) -> FieldType | None:
+    """None: no type has so many digits, or the schema has no scale."""
+    scale, parameters = scale_of(field), field.get("parameters")
+    if scale is None:
+        return None
+    given = str(parameters.get(PRECISION)) if isinstance(parameters, Mapping) else ""
+    precision = int(given) if given.isdigit() else _MOST_DIGITS
+    precision, scale = (precision - scale, 0) if scale < 0 else (max(precision, scale), scale)
+    if precision > _MOST_DIGITS:
+        return None
+    return FieldType("decimal", bool(field.get("optional")), precision=precision, scale=scale)

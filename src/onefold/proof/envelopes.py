@@ -13,6 +13,7 @@ from typing import Any
 from onefold.dataset import Dataset
 from onefold.dataset.envelopes import Envelope
 from onefold.formats.text import Number, json_text, nests_too_deep, parse_exactly
+from onefold.proof.connect_decimals import with_number
 
 _NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?"
 _ABSENT: Any = ...
@@ -48,12 +49,18 @@ def opener(dataset: Dataset) -> Callable[[Any], Change]:
     assert envelope is not Envelope.CLOUDEVENTS, "onefold.proof.cloudevents opens these"
     tops = {place[0] for name in key for place in dataset.read_places[name]}
     attributes = dataset.envelope_attributes
+    decimals = [
+        place for name, kind in dataset.fields.items() if kind.name == "decimal" for place in dataset.read_places[name]
+    ]
+    images: tuple[tuple[str, ...], ...] = ((), ("before",), ("after",))
 
     def opened(value: Any) -> Change:
         if envelope is Envelope.NONE or not isinstance(value, dict):
             return Change.of(value)
         if set(value) in ({"payload"}, {"schema", "payload"}):
-            value = value["payload"]
+            schema, value = value.get("schema"), value["payload"]
+            for place in ((*image, *place) for place in decimals for image in images):
+                value = with_number(value, schema, place)
             if value is None:
                 return Change(None, is_null=True)
             if not isinstance(value, dict):

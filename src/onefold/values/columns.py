@@ -33,6 +33,7 @@ from onefold.formats.cloudevents import (
     data_of,
     no_data,
 )
+from onefold.formats.connect_decimals import decimal_text, read_decimal, scale_of, schema_at
 from onefold.formats.envelopes import (
     AFTER,
     BINARY,
@@ -195,6 +196,8 @@ class _Row:
 _UNAVAILABLE = (
     ": the connector did not have the value, which the change left as it was; set REPLICA IDENTITY FULL on the table"
 )
+_MOST_SCHEMAS = 1000
+"""Schemas next to values that are known at once."""
 _FIRST = 20
 """Values of a batch of which the first that can be read says which shape goes the fast way."""
 
@@ -242,7 +245,8 @@ class _Exact:
         values, problems = [], {}
         for name, kind in self._fields.kinds.items():
             try:
-                values.append(typed(self._at_its_place(found, name, places[name], in_delete=deletes), kind))
+                value = self._at_its_place(found, shape, name, places[name], in_delete=deletes)
+                values.append(typed(value, kind))
             except ProblemError as problem:
                 values.append(None)
                 problems[name] = _said(problem.within(name))
@@ -258,13 +262,16 @@ class _Exact:
             return found, EVENT
         return found, shape_of(found, self._fields.envelope)
 
-    def _at_its_place(self, found: Any, name: str, places: Sequence[Place], *, in_delete: bool) -> Any:
+    def _at_its_place(self, found: Any, shape: Shape, name: str, places: Sequence[Place], *, in_delete: bool) -> Any:
         if in_delete and name not in self._fields.of_delete:  # what else it has is made up
             return ABSENT
         given = (_below(found, place) for place in places)
         value = next((value for value in given if value is not ABSENT), self._defaults.get(name, ABSENT))
         if self._fields.envelope is Envelope.DEBEZIUM and is_unavailable(value):
             raise ProblemError(Reason.UNAVAILABLE_VALUE, _UNAVAILABLE)
+        if shape.around and self._fields.kinds[name].name == "decimal":
+            place = next((place for place in places if _below(found, place) is not ABSENT), ())
+            return read_decimal(value, schema_at(found.get("schema"), place[len(shape.around) :]))
         return value
 
     def _unknown(self, inner: Any, shape: Shape) -> list[str] | None:
@@ -354,6 +361,7 @@ class _Fast:
             places = fields.places_in(shape)
             self._readers = [_getter(tree, fields, name, places[name]) for name in fields.kinds]
             self._readers += [_text_getter(tree, shape.attribute_places(name)) for name in fields.attributes]
+            self._scales = _Scales(fields, shape, tree) if shape.around else None
             self._columns = [_column_of(kind) for kind in fields.kinds.values()]
             self._columns += [_texts] * len(fields.attributes)
 
@@ -377,8 +385,10 @@ class _Fast:
                     pass
                 odd.add(number)
         columns = []
-        for get, column in zip(self._readers, self._columns, strict=True):
+        for at, (get, column) in enumerate(zip(self._readers, self._columns, strict=True)):
             given = [None if record is None else get(record) for record in records]
+            if self._scales and at in self._scales.places:
+                given = [self._scales.read(record, at, value) for record, value in zip(records, given, strict=True)]
             if UNSET in given:
                 missing = [number for number, value in enumerate(given) if value is UNSET]
                 odd.update(missing)
@@ -405,6 +415,46 @@ class _Fast:
     def _may_lack_a_value(self, value: bytes) -> bool:
         """Whether it holds the placeholder of a value that the connector did not have."""
         return self._has_placeholders and any(placeholder in value for placeholder in PLACEHOLDER_BYTES)
+
+
+class _Scales:
+    """The decimals that Connect's schemas say are Base64, in the fast way: each schema is looked at once."""
+
+    def __init__(self, fields: Fields, shape: Shape, tree: _Tree) -> None:
+        all_places = fields.places_in(shape)
+        self.places = {
+            at: [place[len(shape.around) :] for place in all_places[name]]
+            for at, (name, kind) in enumerate(fields.kinds.items())
+            if kind.name == "decimal"
+        }
+        """By the number of a field its places, in a schema."""
+        self._schema = attrgetter(tree.attributes(("schema",))[0])
+        self._known: dict[bytes, dict[int, int | None]] = {}
+
+    def read(self, record: Any, at: int, value: Any) -> Any:
+        """A field's JSON, with the number in place of its Base64."""
+        if record is None or value is None or value is UNSET or (schema := self._schema(record)) is UNSET:
+            return value
+        scale = self._of(bytes(schema))[at]
+        text = None if scale is None else bytes(value)
+        if scale is None or text is None or text[:1] != b'"' or b"\\" in text:
+            return value
+        found = decimal_text(text[1:-1].decode(), scale)
+        return value if found is None else found.encode()
+
+    def _of(self, schema: bytes) -> dict[int, int | None]:
+        found = self._known.get(schema)
+        if found is None:
+            if len(self._known) >= _MOST_SCHEMAS:
+                self._known.clear()
+            parsed = parse_exactly(schema.decode())
+            # Of several places the first that is there counts: the exact way says which.
+            found = {
+                at: scale_of(schema_at(parsed, places[0])) if len(places) == 1 else None
+                for at, places in self.places.items()
+            }
+            self._known[schema] = found
+        return found
 
 
 def _are_text(values: list[bytes | None]) -> bool:

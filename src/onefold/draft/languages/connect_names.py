@@ -12,4 +12,3 @@ TYPES = {
     "org.apache.kafka.connect.data.Timestamp": "timestamp(millis)",
 }
 """Field types by the names of Connect's logical types (Debezium's documentation, "Temporal types")."""
-DECIMAL = "org.apache.kafka.connect.data.Decimal"

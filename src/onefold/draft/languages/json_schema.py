@@ -14,8 +14,9 @@ from onefold.dataset.base import SAFE_NAME
 from onefold.dataset.types import DEEPEST, FieldType, parse_type
 from onefold.dataset.writer_schema import WriterSchema
 from onefold.draft.languages import RecordType
-from onefold.draft.languages.connect_names import DECIMAL, TYPES
+from onefold.draft.languages.connect_names import TYPES
 from onefold.draft.schema_fields import SchemaField, declarable
+from onefold.formats.connect_decimals import DECIMAL
 from onefold.formats.structured_json import FormatError
 from onefold.formats.wire import MessagePlace
 
