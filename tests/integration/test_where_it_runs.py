@@ -185,6 +185,7 @@ def spark_of(kind: str, folder: Path) -> Iterator[dict[str, str]]:
 PLACES, CATALOGS, SPARKS = ("folder", "moto", "versitygw"), ("sqlite", "postgres", "rest"), ("one process", "cluster")
 
 
+@pytest.mark.nightly(reason="test_s3_access folds a batch in a bucket by day, test_secrets one under a REST catalog")
 @pytest.mark.parametrize("place", ["moto"], indirect=True)
 def test_a_bucket_and_a_rest_catalog_change_no_row(
     home: Path, place: str, tmp_path: Path, request: pytest.FixtureRequest
