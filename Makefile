@@ -137,11 +137,15 @@ audit: setup ## Known vulnerabilities of the packages in requirements.lock: fail
 	@$(BIN)/python scripts/audit requirements.lock scripts/audit-accepted.txt $(AUDIT)
 
 .PHONY: bench
-bench: bench-small bench-parsing bench-landing bench-segments bench-dedup bench-merge ## All benchmarks but bench-scale, hours on two cores
+bench: bench-small bench-parsing bench-landing bench-segments bench-decoding bench-dedup bench-merge ## All benchmarks but bench-scale, hours on two cores
 
 .PHONY: bench-dedup
 bench-dedup: setup ## Dedup side by side with a plain Spark job and DuckDB
 	@$(BIN)/python -m benchmarks.dedup
+
+.PHONY: bench-decoding
+bench-decoding: setup ## Decoding on one core, by format and layout, next to the bare libraries
+	@$(BIN)/python -m benchmarks.decoding
 
 .PHONY: bench-landing
 bench-landing: setup $(KAFKA) ## Landing a live topic side by side with plain Python consumers

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onefold.dataset.layouts.aiven import Encoding
-from onefold.formats.aiven import Line, read_line
+from onefold.formats.aiven import Line, read_exactly, read_line
 
 PLAIN = Encoding()
 NO_VALUE = "the line has no value: format.output.fields must name it"
@@ -93,3 +98,56 @@ def test_base64_is_unpacked_only_where_the_dataset_file_says_so() -> None:
     broken = read_line(b'{"value":"v!","offset":7}', Encoding(value="base64"))
     assert broken == Line(7, problem="the value is not base64, as source.exports.encoding.value says")
     assert read_line(b'{"value":{"a":1},"offset":7}', Encoding(value="base64")).problem == broken.problem
+
+
+PARTS = st.sampled_from(
+    [
+        "null",
+        '"text"',
+        '"eHg="',
+        '"\\ud83d"',
+        '"\\u00e9\\q"',
+        "7",
+        "-0",
+        "1.10",
+        "1e999",
+        "true",
+        "NaN",
+        "01",
+        '{"a" : [1.0]}',
+        "[",
+        '"\x01"',
+    ]
+)
+MEMBERS: dict[str, st.SearchStrategy[str]] = {
+    "offset": st.integers(-1, 2**63).map(str) | PARTS,
+    "key": PARTS,
+    "value": PARTS,
+    "timestamp": PARTS | st.sampled_from(['"2026-01-01T00:00:01.5Z"', "1767225601500", "9223372036854775808"]),
+    "headers": PARTS
+    | PARTS.map(lambda value: f'[{{"key":"h","value":{value}}}]')
+    | st.sampled_from(["[{}]", '[{"key":7}]', "{}", "[]"]),
+    "other": PARTS,
+}
+"""Texts that members of a line may have."""
+
+
+@given(
+    names=st.lists(st.sampled_from(sorted(MEMBERS)), max_size=8),
+    data=st.data(),
+    behind=st.sampled_from(["", "", "", " ", "\r", "x", "{}"]),
+    encoding=st.sampled_from([PLAIN, Encoding(key="base64", value="base64", headers="base64")]),
+)
+def test_a_line_is_read_fast_as_it_is_read_exactly(
+    names: list[str], data: st.DataObject, behind: str, encoding: Encoding
+) -> None:
+    members = ",".join(f'"{name}":{data.draw(MEMBERS[name])}' for name in names)
+    line = f"{{{members}}}{behind}".encode()
+    assert read_line(line, encoding) == read_exactly(line, encoding)
+
+
+@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=5))
+def test_any_value_is_read_fast_as_it_is_read_exactly(value: Any) -> None:
+    line = json.dumps({"key": value, "offset": 1, "value": {"in": value}}, ensure_ascii=False)
+    data = line.encode("utf-8", "surrogatepass")
+    assert read_line(data, PLAIN) == read_exactly(data, PLAIN)

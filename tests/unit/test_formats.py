@@ -16,11 +16,14 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onefold.dataset.types import FieldType, parse_type
 from onefold.formats.avro import count_avro
 from onefold.formats.connect import headers_of, keys_of, lines_of, values_of
-from onefold.formats.structured_json import FormatError
+from onefold.formats.structured_json import FormatError, Shape, encoded, encoder, writer
+from onefold.formats.text import parse_exactly
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123000, UTC)
 MILLIS = 1772366400123
@@ -283,3 +286,67 @@ def test_lines_are_unpacked_as_they_are_asked_for() -> None:
         list(lines)
     assert [line[:2] for line in lines_of("o.json", memoryview(data))][:2] == [b"0 ", b"1 "]
     assert list(lines_of("o.json", memoryview(b""))) == []
+
+
+WHOLE = st.integers(-(2**63), 2**64) | st.just(2**70)
+TEXT = st.text() | st.sampled_from(["\udcff", "\ud83d", '"\\\x00\x7f']) | st.sampled_from([b"text", b"\xff"])
+SCALARS: dict[str, st.SearchStrategy[Any]] = {
+    "boolean": st.booleans(),
+    "whole": WHOLE,
+    "float": st.floats(width=32),
+    "double": st.floats(),
+    "decimal": st.decimals(allow_nan=False, allow_infinity=False),
+    "unscaled": st.binary(max_size=20),
+    "text": TEXT,
+    "binary": st.binary(),
+    "date": st.integers(-(2**31), 2**31 - 1),
+    "time": st.integers(0, 86_399_999),
+    "timestamp": st.integers(-(2**63), 2**63 - 1) | st.integers(0, 2_000_000_000_000_000_000),
+    "null": st.none(),
+}
+
+
+def shaped(depth: int = 2) -> st.SearchStrategy[tuple[Shape, st.SearchStrategy[Any]]]:
+    """A shape, and what draws its values."""
+    scales = st.sampled_from([0, 2, 3, 6, 9])
+    scalars = st.builds(
+        lambda name, scale, instant: (Shape(name, scale, instant), SCALARS[name] | st.none()),
+        st.sampled_from(sorted(SCALARS)),
+        scales,
+        st.booleans(),
+    )
+    if not depth:
+        return scalars
+    inner = shaped(depth - 1)
+    keys = st.text() | st.binary(max_size=3)
+    return st.one_of(
+        scalars,
+        inner.map(lambda of: (Shape("list", item=of[0]), st.lists(of[1], max_size=3) | st.none())),
+        inner.map(lambda of: (Shape("map", item=of[0]), st.dictionaries(st.text(), of[1], max_size=3))),
+        inner.map(lambda of: (Shape("map", item=of[0]), st.lists(st.tuples(keys, of[1]), max_size=3))),
+        st.lists(inner, max_size=4).map(
+            lambda all_: (
+                Shape("struct", fields=tuple((f"f{number}", of[0]) for number, of in enumerate(all_))),
+                st.fixed_dictionaries({f"f{number}": of[1] for number, of in enumerate(all_)}) | st.none(),
+            )
+        ),
+        inner.map(lambda of: (Shape("union", fields=(("b1", of[0]),)), of[1].map(lambda value: {"b1": value}))),
+    )
+
+
+@given(data=st.data(), of=shaped())
+def test_the_fast_way_writes_the_same_json(data: st.DataObject, of: tuple[Shape, st.SearchStrategy[Any]]) -> None:
+    shape, values = of
+    value = data.draw(values)
+
+    def written(write: Any) -> Any:
+        try:
+            line = write(value)
+        except Exception as error:
+            return type(error)
+        try:
+            return parse_exactly(line.decode())
+        except UnicodeDecodeError:
+            return line
+
+    assert written(encoder(shape)) == written(lambda value: encoded(writer(shape)(value)))

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from onefold.dataset.layouts.aiven import Encoding
 from onefold.formats.text import bytes_of, header_of, line_of, parse_exactly
 
@@ -36,8 +38,60 @@ class Line:
     problem: str | None = None
 
 
+class _Texts(msgspec.Struct):
+    """Key and value of a line as they are written."""
+
+    key: msgspec.Raw = msgspec.Raw(b"null")
+    value: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode, _decode_texts = msgspec.json.Decoder().decode, msgspec.json.Decoder(_Texts).decode
+
+
 def read_line(line: bytes, encoding: Encoding) -> Line:
     """One line as a record; a value that is no string stays the text of the line, digit by digit."""
+    return _plain_line(line, encoding) or read_exactly(line, encoding)
+
+
+def _plain_line(line: bytes, encoding: Encoding) -> Line | None:
+    """The record of a line as the sink writes nearly all; None: it needs a closer look."""
+    try:
+        members = _decode(line)  # of all of it: `_Texts` does not look at what it skips
+        given = [members.get(name) for name in ("key", "value")]
+        texts: list[Any] = [None, None]
+        if any(part is not None and type(part) is not str for part in given):
+            found = _decode_texts(line)
+            texts = [bytes(found.key), bytes(found.value)]
+        if type(offset := members["offset"]) is not int or not 0 <= offset < _MOST or "value" not in members:
+            return None
+        headers = [(header["key"], header.get("value")) for header in members.get("headers") or ()]
+        if not all(type(name) is str for name, _ in headers):
+            return None
+        return Line(
+            offset,
+            _millis(members.get("timestamp")),
+            _plain_bytes("key", given[0], texts[0], encoding.key),
+            _plain_bytes("value", given[1], texts[1], encoding.value),
+            tuple([(name, _plain_bytes("headers", value, None, encoding.headers)) for name, value in headers]),
+        )
+    except Exception:  # whatever is odd about it
+        return None
+
+
+def _plain_bytes(name: str, value: Any, text: bytes | None, encoding: str) -> bytes | None:
+    if value is None:
+        return None
+    if encoding == "base64":
+        return _unpacked(name, value)
+    if type(value) is str:
+        return value.encode()
+    if text is None:
+        raise TypeError(value)
+    return text
+
+
+def read_exactly(line: bytes, encoding: Encoding) -> Line:
+    """The same, for any line."""
     try:
         members = _members(line_of(line))
     except (ValueError, RecursionError):
@@ -50,7 +104,7 @@ def read_line(line: bytes, encoding: Encoding) -> Line:
     try:
         return Line(
             offset,
-            _millis(members),
+            _millis(members.get("timestamp", (None,))[0]),
             _bytes("key", members, encoding.key),
             _bytes("value", members, encoding.value),
             _headers(members, encoding.headers),
@@ -103,8 +157,7 @@ def _after(text: str, at: int, letter: str) -> int:
     return _space(text, _at(text, at, letter) + 1)
 
 
-def _millis(members: dict[str, tuple[Any, str]]) -> int | None:
-    given = members.get("timestamp", (None,))[0]
+def _millis(given: Any) -> int | None:
     if given is None:
         return None
     if type(given) is int:

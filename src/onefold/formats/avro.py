@@ -15,7 +15,7 @@ import fastavro
 
 from onefold.dataset.types import FieldType
 from onefold.formats.expansion import ExpansionLimits
-from onefold.formats.structured_json import FormatError, Shape, encoded, refused, writer
+from onefold.formats.structured_json import FormatError, Shape, encoder, refused
 
 _MAGIC = b"Obj\x01"
 _SYNC = 16
@@ -131,13 +131,13 @@ def message_reader(
         raise FormatError(
             "it has a list of values that take no bytes, so that a message of some bytes may have any number"
         )
-    write = writer(shape, FieldType("struct", fields=tuple(fields.items())))
+    encode = encoder(shape, FieldType("struct", fields=tuple(fields.items())))
 
     def read(data: bytes) -> bytes:
         content = BytesIO(data)
         try:
             value = fastavro.schemaless_reader(content, plain, handle_unicode_errors="surrogateescape")
-            written = encoded(write(value))
+            written = encode(value)
         except Exception as error:  # what the decoder raises on broken bytes is not settled
             raise FormatError(f"it is no message of the schema: {type(error).__name__} {error}") from error
         if left := len(data) - content.tell():

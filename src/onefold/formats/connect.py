@@ -19,7 +19,7 @@ from onefold.dataset.types import FieldType
 from onefold.formats.avro import count_avro, read_avro
 from onefold.formats.expansion import LIMITS, ExpansionLimits
 from onefold.formats.parquet import read_parquet
-from onefold.formats.structured_json import FormatError, Shape, encoded, writer
+from onefold.formats.structured_json import FormatError, Shape, encoded, encoder, writer
 from onefold.formats.text import BOM, Number, bytes_of, header_of, line_of, parse_exactly
 
 Part = bytes | None
@@ -130,8 +130,8 @@ def _final(shape: Shape, declared: FieldType | None = None) -> Callable[[Any], P
         return lambda record: encoded(record) if isinstance(record, str) else record
     if shape.name == "binary":
         return lambda record: record
-    write = writer(shape, declared if shape.name == "struct" else None)
-    return lambda record: None if record is None else encoded(write(record))
+    encode = encoder(shape, declared if shape.name == "struct" else None)
+    return lambda record: None if record is None else encode(record)
 
 
 def _counted_lines(

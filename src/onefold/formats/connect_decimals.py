@@ -9,6 +9,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from onefold.formats.text import scaled_text
+
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 PRECISION = "connect.decimal.precision"
 """The parameter of a schema that has the precision, where the database has one."""
@@ -59,11 +61,7 @@ def decimal_text(text: str, scale: int) -> str | None:
         return None
     if not data or len(data) > _MOST_BYTES or b64encode(data).decode() != text:
         return None
-    number = int.from_bytes(data, "big", signed=True)
-    if scale <= 0:
-        return str(number * 10**-scale)
-    digits = str(abs(number)).rjust(scale + 1, "0")
-    return f"{'-' * (number < 0)}{digits[:-scale]}.{digits[-scale:]}"
+    return scaled_text(int.from_bytes(data, "big", signed=True), scale)
 
 
 def _scale(given: Any) -> int | None:

@@ -62,6 +62,11 @@ class Shape:
     form: Form = Form.PLAIN
     around: Place = ()
 
+    @property
+    def may_have_schema(self) -> bool:
+        """Whether the value may have a schema of Kafka Connect, next to what is around."""
+        return bool(self.around) and self.form is not Form.EVENT
+
     def place(self, place: Place, *, in_delete: bool = False) -> Place:
         """Where a field is that the row has at a place."""
         row = () if self.form is not Form.CHANGE else (BEFORE,) if in_delete else (AFTER,)

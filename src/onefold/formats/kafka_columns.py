@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from onefold.dataset.layouts.parquet import Columns
 from onefold.formats.parquet import first_line, open_parquet, plain_values, shape_of
-from onefold.formats.structured_json import FormatError, Shape, encoded, writer
+from onefold.formats.structured_json import FormatError, Shape, encoder, writer
 from onefold.formats.text import binary_pairs, text_of
 
 _ROWS = 1_000
@@ -141,8 +141,8 @@ def _read(role: str, column: pa.Array) -> list[Any]:
     if role == "value" and shape.name == "struct":
         kept = [number for number, (name, kind) in enumerate(shape.fields) if _is_readable(kind)]
         kind = pa.struct([column.type.field(number) for number in kept])
-        write = writer(Shape("struct", fields=tuple(shape.fields[number] for number in kept)))
-        return [None if value is None else encoded(write(value)) for value in plain_values(column.cast(kind))]
+        encode = encoder(Shape("struct", fields=tuple(shape.fields[number] for number in kept)))
+        return [None if value is None else encode(value) for value in plain_values(column.cast(kind))]
     values = plain_values(column)
     if shape.name == "timestamp":
         return [None if ticks is None else ticks * 1000 // 10**shape.scale for ticks in values]

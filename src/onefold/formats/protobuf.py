@@ -31,10 +31,24 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from onefold.dataset.types import FieldType
-from onefold.formats.structured_json import FormatError, Shape, TooLargeError, Write, encoded, writer
+from onefold.formats.structured_json import (
+    FormatError,
+    Plain,
+    Shape,
+    TooLargeError,
+    Write,
+    encoded,
+    plain_as_it_is,
+    plain_text,
+    raw,
+    writer,
+    written,
+)
 
 LARGEST = 16_000_000
 """Bytes of a message, and letters of its JSON: that is as much as is read of any value."""
+_NOT_COUNTED = 1 << 16
+"""Bytes of a message whose JSON need not be counted while it is written."""
 _NANOS = 10**9
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 """0001-01-01 and 9999-12-31T23:59:59, in seconds since 1970."""
@@ -44,6 +58,11 @@ _SHAPES = {"bool": "boolean", "float": "float", "double": "double", "string": "t
 """Types with a shape of their own; all other scalars are whole numbers."""
 _EMPTY = {"bool": False, "float": 0.0, "double": 0.0, "string": "", "bytes": b""}
 """Their defaults; all others have 0."""
+_WHOLE = (
+    "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64",
+)  # fmt: skip
+_AS_THEY_ARE = dict.fromkeys((*_WHOLE, "bool", "bytes"), plain_as_it_is) | {"string": plain_text}
+"""Types whose values `written` writes as they are; bytes that are no text are no string (`plain_text`)."""
 _WIRE = ("a varint", "8 bytes", "bytes with their length", "a group", "the end of a group", "4 bytes")
 _GOOGLE = "google.protobuf."
 _TIMES = {"seconds": {"number": 1, "type": "int64"}, "nanos": {"number": 2, "type": "int32"}}
@@ -71,13 +90,13 @@ def message_reader(text: str, fields: Mapping[str, FieldType]) -> Callable[[byte
     except TypeError as error:  # the decoder's own: descriptors that it does not take
         raise FormatError(f"the schema cannot be read: {error}") from error
     name, top = schema["message"], messages.classes[schema["message"]]
-    write = messages.top(name, FieldType("struct", fields=tuple(fields.items())) if fields else None)
+    encode = messages.encoder(name, FieldType("struct", fields=tuple(fields.items())) if fields else None)
 
     def read(data: bytes) -> bytes:
         if len(data) > LARGEST:
             raise TooLargeError(f"it has {len(data):,} bytes, at most {LARGEST:,} can be read")
         try:
-            return encoded(write(top.FromString(data)))
+            return encode(top.FromString(data), len(data))
         except FormatError:
             raise
         except Exception as error:  # what the decoder raises on broken bytes is not settled
@@ -148,6 +167,53 @@ class _Messages:
         if not repeated and not field.get("presence"):
             made.options.features.field_presence = FeatureSet.IMPLICIT
         return made
+
+    def encoder(self, name: str, declared: FieldType | None) -> Callable[[Any, int], bytes]:
+        """What turns whole messages, each with its size in bytes, into the bytes of their JSON: the same as `top`, but
+        for how a string escapes its letters."""
+        write, plain = self.top(name, declared), self._plain(name, declared)
+
+        def encode(message: Any, size: int) -> bytes:
+            if size <= _NOT_COUNTED and not len(UnknownFieldSet(message)):
+                try:
+                    data = written(plain(message))
+                    if len(data) <= LARGEST:
+                        return data
+                except Exception:  # what is not as nearly all messages are
+                    pass
+            return encoded(write(message))
+
+        return encode
+
+    def _plain(self, name: str, declared: FieldType | None) -> Plain:
+        """What makes of a message that its schema knows as a whole what `written` writes as the same JSON."""
+        known = dict(declared.fields) if declared else None
+        parts: list[tuple[str, str, Plain, bool]] = []
+        others: dict[int, str] = {}
+        for word, field in self._messages[name].items():
+            if known is not None and word not in known:
+                others[field["number"]] = word
+                continue
+            try:
+                write = self._field(field, known[word] if known else None, word)
+            except FormatError:  # only where nothing is declared: `top` has tried it
+                continue
+            is_one = "key" not in field and not field.get("repeated")
+            make = _AS_THEY_ARE.get(field["type"]) if is_one else None
+            parts.append((f"f{field['number']}", word, make or raw(write), is_one and bool(field.get("presence"))))
+
+        def plain(message: Any) -> dict[str, Any]:
+            found = {
+                word: make(getattr(message, attribute))
+                for attribute, word, make, may_lack in parts
+                if not may_lack or message.HasField(attribute)
+            }
+            if others:
+                there = (others.get(field.number) for field, _ in message.ListFields())
+                found |= {word: None for word in there if word}
+            return found
+
+        return plain
 
     def top(self, name: str, declared: FieldType | None) -> Write:
         """What writes whole messages: their declared fields, or all that can be read."""

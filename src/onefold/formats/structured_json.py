@@ -18,17 +18,21 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from onefold.dataset.types import FieldType
+from onefold.formats.text import scaled_text
 
 Write = Callable[[Any], str]
-_EPOCH, _DAY_ONE = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1)
+Plain = Callable[[Any], Any]
+"""A value, not null, to what `written` writes as the same JSON."""
+_EPOCH, _DAY_ONE = datetime(1970, 1, 1), date(1970, 1, 1)  # noqa: DTZ001 (both are UTC's)
 _MOST_DIGITS = 38
 _NUMBERS = ("int", "long")
 
@@ -65,6 +69,81 @@ def refused(why: str) -> Shape:
     return Shape("refused", refused=why)
 
 
+def encoder(shape: Shape, declared: FieldType | None = None, at: str = "") -> Callable[[Any], bytes]:
+    """What turns a value into the bytes of its JSON: the same as `writer`, but for how a string escapes its letters.
+
+    Raises:
+        FormatError: values of this shape cannot be read.
+    """
+    write, plain = writer(shape, declared, at), plain_of(shape, declared)
+
+    def encode(value: Any) -> bytes:
+        try:
+            return written(None if value is None else plain(value))
+        except Exception:  # what is not as nearly all values are
+            return encoded(write(value))
+
+    return encode
+
+
+written = msgspec.json.Encoder().encode
+"""What `plain_of` gives, as JSON: bytes as base64, a text that is no UTF-8 is an error."""
+
+
+def raw(write: Write) -> Plain:
+    """What is written as `write` does it."""
+    return lambda value: msgspec.Raw(write(value).encode())
+
+
+def plain_text(value: str | bytes) -> str:
+    """A text. It raises UnicodeDecodeError for bytes that are none."""
+    return value if type(value) is str else bytes(value).decode()  # type: ignore[arg-type]
+
+
+def plain_of(shape: Shape, declared: FieldType | None) -> Plain:
+    """What makes of values of a shape, which can be read (`writer`), what `written` writes as the same JSON. It raises
+    any error for a value that only `writer` can write."""
+    match shape.name:
+        case "boolean" | "whole" | "null" | "binary":
+            return plain_as_it_is
+        case "text":
+            return plain_text
+        case "list":
+            assert shape.item
+            item = _or_none(plain_of(shape.item, declared.item if declared else None))
+            return lambda value: [item(part) for part in value]
+        case "map":
+            assert shape.item
+            item = _or_none(plain_of(shape.item, declared.item if declared else None))
+            return lambda value: {plain_text(key): item(part) for key, part in _once_each(value)}
+        case "struct":
+            known = dict(declared.fields) if declared else {}
+            parts = [
+                (name, plain_of(kind, known.get(name)))
+                for name, kind in shape.fields
+                if name in known or not _is_unreadable(kind)
+            ]
+            return lambda value: {name: part if (part := value[name]) is None else make(part) for name, make in parts}
+        case _:
+            return raw(_writer(shape, declared, ""))
+
+
+def plain_as_it_is(value: Any) -> Any:
+    """A number, a boolean, or bytes."""
+    return value
+
+
+def _or_none(make: Plain) -> Plain:
+    return lambda value: None if value is None else make(value)
+
+
+def _once_each(value: Any) -> Any:
+    """The pairs of a map, in which no key is twice."""
+    if len(dict(value)) != len(value):
+        raise ValueError(value)
+    return _pairs(value)
+
+
 def writer(shape: Shape, declared: FieldType | None = None, at: str = "") -> Write:
     """What turns a value into JSON text; `declared` is the field's type in the dataset file, `at` its name.
 
@@ -82,7 +161,7 @@ def _writer(shape: Shape, declared: FieldType | None, at: str) -> Write:
         case "float" | "double" | "decimal" | "text" | "binary":
             return _SCALARS[shape.name]
         case "unscaled":
-            return lambda value: _decimal(Decimal(f"{int.from_bytes(value, 'big', signed=True)}E-{shape.scale}"))
+            return lambda value: _digits(scaled_text(int.from_bytes(value, "big", signed=True), shape.scale))
         case "date" | "time" | "timestamp" if declared and declared.name in _NUMBERS:
             return str
         case "date":
@@ -164,8 +243,11 @@ def _word(value: float) -> str:
 
 
 def _decimal(value: Decimal) -> str:
-    text = format(value, "f")
-    return text if sum(map(str.isdigit, text)) <= _MOST_DIGITS else f'"{text}"'
+    return _digits(format(value, "f"))
+
+
+def _digits(text: str) -> str:
+    return text if len(text) <= _MOST_DIGITS or sum(map(str.isdigit, text)) <= _MOST_DIGITS else f'"{text}"'
 
 
 def _date(days: int) -> str:
@@ -182,12 +264,13 @@ def _time(ticks: int, scale: int) -> str:
 
 
 def _timestamp(ticks: int, shape: Shape) -> str:
-    seconds, fraction = divmod(ticks, 10**shape.scale)
+    micros, finer = divmod(ticks, 1000) if shape.scale == 9 else (ticks * 10 ** (6 - shape.scale), 0)
     try:
-        at = _EPOCH + timedelta(seconds=seconds)
+        at = _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
         return str(ticks)
-    return f'"{at.isoformat()[:19]}{_fraction(fraction, shape.scale)}{"Z" if shape.instant else ""}"'
+    nanos = f"{finer:03d}" if finer else ""
+    return f'"{at.isoformat(timespec="microseconds")}{nanos}{"Z" if shape.instant else ""}"'
 
 
 def _fraction(fraction: int, scale: int) -> str:

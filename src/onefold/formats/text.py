@@ -86,6 +86,14 @@ def parse_exactly(text: str) -> Any:
         raise ValueError("it nests too deep") from None
 
 
+def scaled_text(number: int, scale: int) -> str:
+    """The digits of a whole number with so many of them behind the point; a negative scale adds zeros."""
+    if scale <= 0:
+        return str(number * 10**-scale)
+    digits = str(abs(number)).rjust(scale + 1, "0")
+    return f"{'-' * (number < 0)}{digits[:-scale]}.{digits[-scale:]}"
+
+
 def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is no JSON")
 

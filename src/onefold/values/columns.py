@@ -269,7 +269,7 @@ class _Exact:
         value = next((value for value in given if value is not ABSENT), self._defaults.get(name, ABSENT))
         if self._fields.envelope is Envelope.DEBEZIUM and is_unavailable(value):
             raise ProblemError(Reason.UNAVAILABLE_VALUE, _UNAVAILABLE)
-        if shape.around and self._fields.kinds[name].name == "decimal":
+        if shape.may_have_schema and self._fields.kinds[name].name == "decimal":
             place = next((place for place in places if _below(found, place) is not ABSENT), ())
             return read_decimal(value, schema_at(found.get("schema"), place[len(shape.around) :]))
         return value
@@ -361,7 +361,7 @@ class _Fast:
             places = fields.places_in(shape)
             self._readers = [_getter(tree, fields, name, places[name]) for name in fields.kinds]
             self._readers += [_text_getter(tree, shape.attribute_places(name)) for name in fields.attributes]
-            self._scales = _Scales(fields, shape, tree) if shape.around else None
+            self._scales = _Scales(fields, shape, tree) if shape.may_have_schema else None
             self._columns = [_column_of(kind) for kind in fields.kinds.values()]
             self._columns += [_texts] * len(fields.attributes)
 
