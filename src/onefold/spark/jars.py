@@ -47,7 +47,9 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     ),
     "registry": (),
     "debezium": (
-        "io.debezium:debezium-connector-postgres:3.6.1.Final",
+        "io.debezium:debezium-connector-postgres:3.5.0.Final",
+        "io.debezium:debezium-connector-mariadb:3.5.0.Final",
+        "io.apicurio:apicurio-registry-utils-converter:2.6.13.Final",
         "org.apache.kafka:connect-runtime:4.3.0",
         "org.apache.kafka:connect-json:4.3.0",
         "org.apache.kafka:connect-transforms:4.3.0",
@@ -56,7 +58,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 }
 """Jar sets by name: `spark` is what every session needs, `s3` a lake in a bucket; then what the kinds of catalogs need;
 `kafka` a broker for recording and tests, `rest` the catalog server that Iceberg tests its own clients against,
-`registry` a schema registry for tests, packed; `debezium` a worker of Kafka Connect for tests."""
+`registry` a schema registry for tests, packed; `debezium` a worker of Kafka Connect for tests,
+with connectors of two databases and a converter to Avro."""
 CLASSIFIED = {
     "rest": (
         "org/apache/iceberg/iceberg-core/1.11.0/iceberg-core-1.11.0-tests.jar",
