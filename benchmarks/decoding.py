@@ -2,9 +2,10 @@
 
     python -m benchmarks.decoding [--rows 200000] [--rounds 5]
 
-All formats have the same six fields, about 150 bytes of JSON a value. Onefold's time goes from bytes to Arrow columns
-of the declared types, with all checks; a message of Avro or Protobuf is turned into JSON between. The library's time is
-that of decoding each record into an object, unchecked; a layout's library decodes the line and not the value in it.
+All formats have the same six fields, about 150 bytes of JSON a value; in Protobuf the amount and the time are text.
+Onefold reads a format from bytes to Arrow columns of the declared types, with all checks, a message of Avro or Protobuf
+by way of JSON; and a layout to the bytes of key and value. The library decodes each record, or each line without the
+value in it, into an object, unchecked.
 
 No JVM takes part. The output has records per second of CPU time, medians of the rounds, and ratios.
 """

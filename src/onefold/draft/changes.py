@@ -198,7 +198,7 @@ def _decimal(field: Mapping[str, Any]) -> FieldType | None:
     if scale is None:
         return None
     given = str(parameters.get(PRECISION)) if isinstance(parameters, Mapping) else ""
-    precision = int(given) if given.isdigit() else _MOST_DIGITS
+    precision = int(given) if given.isdecimal() else _MOST_DIGITS
     precision, scale = (precision - scale, 0) if scale < 0 else (max(precision, scale), scale)
     if precision > _MOST_DIGITS:
         return None

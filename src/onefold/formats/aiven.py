@@ -64,8 +64,9 @@ def _plain_line(line: bytes, encoding: Encoding) -> Line | None:
             texts = [bytes(found.key), bytes(found.value)]
         if type(offset := members["offset"]) is not int or not 0 <= offset < _MOST or "value" not in members:
             return None
-        headers = [(header["key"], header.get("value")) for header in members.get("headers") or ()]
-        if not all(type(name) is str for name, _ in headers):
+        listed = members.get("headers")
+        headers = [] if listed is None else [(header["key"], header.get("value")) for header in listed]
+        if not (listed is None or type(listed) is list) or not all(type(name) is str for name, _ in headers):
             return None
         return Line(
             offset,

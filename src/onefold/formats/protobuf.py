@@ -169,12 +169,13 @@ class _Messages:
         return made
 
     def encoder(self, name: str, declared: FieldType | None) -> Callable[[Any, int], bytes]:
-        """What turns whole messages, each with its size in bytes, into the bytes of their JSON: the same as `top`, but
-        for how a string escapes its letters."""
-        write, plain = self.top(name, declared), self._plain(name, declared)
+        """What turns whole messages, each with its size in bytes, into the bytes of their JSON: the same as those of
+        `top`, sooner."""
+        write = self.top(name, declared)
+        plain = None if name.startswith(_GOOGLE) else self._plain(name, declared)  # some have a meaning of their own
 
         def encode(message: Any, size: int) -> bytes:
-            if size <= _NOT_COUNTED and not len(UnknownFieldSet(message)):
+            if plain and size <= _NOT_COUNTED and not len(UnknownFieldSet(message)):
                 try:
                     data = written(plain(message))
                     if len(data) <= LARGEST:

@@ -70,7 +70,7 @@ def refused(why: str) -> Shape:
 
 
 def encoder(shape: Shape, declared: FieldType | None = None, at: str = "") -> Callable[[Any], bytes]:
-    """What turns a value into the bytes of its JSON: the same as `writer`, but for how a string escapes its letters.
+    """What turns a value into the bytes of its JSON: the same as those of `writer`, sooner.
 
     Raises:
         FormatError: values of this shape cannot be read.
@@ -138,7 +138,7 @@ def _or_none(make: Plain) -> Plain:
 
 
 def _once_each(value: Any) -> Any:
-    """The pairs of a map, in which no key is twice."""
+    """The pairs of a map in which no key is twice: of those that are, `writer` writes both."""
     if len(dict(value)) != len(value):
         raise ValueError(value)
     return _pairs(value)
