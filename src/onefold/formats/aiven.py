@@ -54,7 +54,7 @@ def read_line(line: bytes, encoding: Encoding) -> Line:
 
 
 def _plain_line(line: bytes, encoding: Encoding) -> Line | None:
-    """The record of a line as the sink writes nearly all; None: it needs a closer look."""
+    """The record of an ordinary line; None: it has to go the exact way."""
     try:
         members = _decode(line)  # of all of it: `_Texts` does not look at what it skips
         given = [members.get(name) for name in ("key", "value")]
@@ -75,7 +75,7 @@ def _plain_line(line: bytes, encoding: Encoding) -> Line | None:
             _plain_bytes("value", given[1], texts[1], encoding.value),
             tuple([(name, _plain_bytes("headers", value, None, encoding.headers)) for name, value in headers]),
         )
-    except Exception:  # whatever is odd about it
+    except Exception:  # an odd line: the exact way says what is wrong
         return None
 
 

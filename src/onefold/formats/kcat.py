@@ -60,7 +60,7 @@ class _Plain(msgspec.Struct):
 
 
 class _Printed(_Plain, forbid_unknown_fields=True):
-    """A line as kcat prints nearly all."""
+    """An ordinary line of kcat."""
 
     tstype: str | None = None
     broker: int | None = None
@@ -114,7 +114,7 @@ def read_lines(data: bytes) -> Lines:
 
 
 def _plain_lines(data: bytes) -> list[_Printed] | None:
-    """The lines, if all are as kcat prints nearly all: decoded as one list, which takes half the time.
+    """The lines, if all are ordinary: decoded as one list, which takes half the time.
 
     No line can become part of another one. Each begins with an opening brace and ends with a closing one; a string has
     no end of line; and no other object is in the list, for a record has no unknown name. So a line is one object of the

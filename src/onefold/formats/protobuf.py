@@ -180,7 +180,7 @@ class _Messages:
                     data = written(plain(message))
                     if len(data) <= LARGEST:
                         return data
-                except Exception:  # what is not as nearly all messages are
+                except Exception:  # an odd message: the exact way says what is wrong
                     pass
             return encoded(write(message))
 

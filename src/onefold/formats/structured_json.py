@@ -80,7 +80,7 @@ def encoder(shape: Shape, declared: FieldType | None = None, at: str = "") -> Ca
     def encode(value: Any) -> bytes:
         try:
             return written(None if value is None else plain(value))
-        except Exception:  # what is not as nearly all values are
+        except Exception:  # an odd value: the exact way says what is wrong
             return encoded(write(value))
 
     return encode
