@@ -355,3 +355,8 @@ def test_what_is_as_nearly_all_values_goes_the_fast_way(monkeypatch: pytest.Monk
     shape = Shape("struct", fields=tuple((name, Shape(name, scale=6)) for name in SCALARS))
     encoder(shape)(dict.fromkeys(SCALARS, 1) | ordinary)
     encoder(Shape("map", item=Shape("list", item=Shape("text"))))([(b"k", [b"x"])])
+
+
+@pytest.mark.parametrize("keys", [("a", "a"), ("a", b"a")])
+def test_a_key_that_a_map_has_twice_is_written_twice(keys: tuple[str | bytes, ...]) -> None:
+    assert encoder(Shape("map", item=Shape("whole")))([(key, 1) for key in keys]) == b'{"a":1,"a":1}'
