@@ -115,7 +115,7 @@ def plain_of(shape: Shape, declared: FieldType | None) -> Plain:
         case "map":
             assert shape.item
             item = _or_none(plain_of(shape.item, declared.item if declared else None))
-            return lambda value: _once_each(value, {plain_text(key): item(part) for key, part in _pairs(value)})
+            return lambda value: _each_key_once(value, {plain_text(key): item(part) for key, part in _pairs(value)})
         case "struct":
             known = dict(declared.fields) if declared else {}
             parts = [
@@ -137,8 +137,8 @@ def _or_none(make: Plain) -> Plain:
     return lambda value: None if value is None else make(value)
 
 
-def _once_each(value: Any, made: dict[str, Any]) -> dict[str, Any]:
-    """What was made of a map in which no key is twice: of those that are, `writer` writes both."""
+def _each_key_once(value: Any, made: dict[str, Any]) -> dict[str, Any]:
+    """What was made of a map. It raises ValueError for a map that has a key twice: `writer` writes both entries."""
     if len(made) != len(value):
         raise ValueError(value)
     return made
