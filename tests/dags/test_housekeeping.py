@@ -98,7 +98,9 @@ def test_s8_landed_bytes_are_cleared_by_a_decision_of_who_approved_it(
     assert made.reason.endswith("**is** full")
 
 
-@pytest.mark.nightly(reason="a housekeeping run by day in test_decide skips the same tasks")
+@pytest.mark.nightly(
+    reason="what is to be cleared is asked about by day, and tests/unit/test_clear.py clears nothing else"
+)
 def test_no_one_is_asked_where_nothing_is_to_be_cleared(clear: Any, batches: list[str]) -> None:
     for landing in ("30d", None):
         found = clear("Approve", landing)

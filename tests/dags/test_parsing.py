@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +19,32 @@ NAMES = sorted(file.stem for file in (PROJECT / "datasets").glob("*.yaml"))
 OWNERS = {"accounts": "payments", "account_entries": "payments", "orders": "shop", "page_views": "web"}
 OWN = ["onefold_decide", "onefold_housekeeping"]
 TASKS = ["plan", "land", "dedup", "upsert", "gate", "publish", "report"]
+BOUNDARIES = [
+    ("0 0 * * *", "Europe/Berlin", "2026-03-27T00:00:00+00:00", [24, 23, 24]),
+    ("0 0 * * *", "Europe/Berlin", "2026-10-23T00:00:00+00:00", [24, 25, 24]),
+    ("0 * * * *", "Europe/Berlin", "2026-03-28T23:00:00+00:00", [1, 1, 1, 1]),
+    ("0 * * * *", "Europe/Berlin", "2026-10-24T23:00:00+00:00", [1, 1, 1, 1]),
+    ("30 2 * * *", "Europe/Berlin", "2026-03-27T00:00:00+00:00", [24, 24, 23]),
+    ("30 2 * * *", "Europe/Berlin", "2026-10-23T00:00:00+00:00", [24, 25, 24]),
+    ("0 */6 * * *", "Europe/Berlin", "2026-10-24T16:00:00+00:00", [6, 7, 6]),
+    ("0 0 * * *", "America/Santiago", "2026-09-04T00:00:00+00:00", [24, 24, 23]),
+    ("0 0 * * *", "UTC", "2026-03-28T00:00:00+00:00", [24, 24]),
+]
+OF_BOUNDARIES = json.dumps([(cron, timezone, start, len(hours)) for cron, timezone, start, hours in BOUNDARIES])
+MINUTES = [f"2026-03-01T12:{minute:02}:07Z" for minute in (0, 0, 5, 10)]
+SETTLED = ["settled", "*/5 * * * *", "UTC", "600", *MINUTES, "2026-03-01T12:31:00Z"]
+ON_THE_EDGE = ["settled", "0 0 * * *", "Europe/Berlin", "600", "2026-03-30T22:10:00Z"]
+ASKED = [
+    ["bag"],
+    ["addresses"],
+    ["weights"],
+    ["retries"],
+    ["intervals"],
+    ["boundaries", OF_BOUNDARIES],
+    SETTLED,
+    ON_THE_EDGE,
+]
+"""Functions of `tests.support.airflow_probe`, each with its words."""
 
 
 def edges(tasks: list[str], reading: dict[str, str]) -> list[str]:
@@ -27,9 +54,16 @@ def edges(tasks: list[str], reading: dict[str, str]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def bag(probe: Any) -> Any:
+def asked(probe: Any) -> Callable[..., Any]:
+    """What Airflow answers, in one process, to the questions of the tests that change no setting."""
+    answers = probe("several", json.dumps(ASKED))["answers"]
+    return lambda *call: answers[ASKED.index(list(call))]
+
+
+@pytest.fixture(scope="module")
+def bag(asked: Callable[..., Any]) -> Any:
     """What Airflow makes of the project's own folder of DAGs."""
-    return probe("bag")
+    return asked("bag")
 
 
 def test_parsing_imports_no_engine(probe: Any) -> None:
@@ -126,8 +160,10 @@ def test_tasks_of_a_batch_that_start_spark_lead_to_its_report(probe: Any) -> Non
     assert leading("accounts") == leading("onefold_decide") == ["dedup", "gate", "publish", "upsert"]
 
 
-def test_a_backfill_waits_behind_the_schedule_and_within_a_run_what_is_first_goes_first(probe: Any) -> None:
-    found = probe("weights")
+def test_a_backfill_waits_behind_the_schedule_and_within_a_run_what_is_first_goes_first(
+    asked: Callable[..., Any],
+) -> None:
+    found = asked("weights")
 
     assert found["scheduled"] == found["manual"]
     assert min(found["scheduled"].values()) > max(found["backfill"].values())
@@ -137,15 +173,16 @@ def test_a_backfill_waits_behind_the_schedule_and_within_a_run_what_is_first_goe
         )
 
 
-def test_a_dag_that_is_read_again_is_no_new_version(probe: Any) -> None:
+def test_a_dag_that_is_read_again_is_no_new_version(probe: Any, asked: Callable[..., Any]) -> None:
     notify = (
         '{"mail": {"class": "tests.support.airflow_notifier.FileNotifier", "path": "sent", "subject": "", "body": ""}}'
     )
 
-    for found in (probe("addresses"), probe("addresses", ONEFOLD_NOTIFY=notify)):
+    for found in (asked("addresses"), probe("addresses", ONEFOLD_NOTIFY=notify)):
         assert (found["dags"], found["addresses"]) == (len(NAMES) + 2, [])
 
 
+@pytest.mark.nightly(reason="the weights that the plugin gives are asked by day")
 def test_without_the_plugin_airflow_weighs_as_it_does_otherwise(probe: Any, tmp_path: Path) -> None:
     found = probe("bag", AIRFLOW__CORE__PLUGINS_FOLDER=str(tmp_path))
 
@@ -153,22 +190,10 @@ def test_without_the_plugin_airflow_weighs_as_it_does_otherwise(probe: Any, tmp_
     assert found["dags"]["accounts"]["weight_rules"] == ["downstream"]
 
 
-BOUNDARIES = [
-    ("0 0 * * *", "Europe/Berlin", "2026-03-27T00:00:00+00:00", [24, 23, 24]),
-    ("0 0 * * *", "Europe/Berlin", "2026-10-23T00:00:00+00:00", [24, 25, 24]),
-    ("0 * * * *", "Europe/Berlin", "2026-03-28T23:00:00+00:00", [1, 1, 1, 1]),
-    ("0 * * * *", "Europe/Berlin", "2026-10-24T23:00:00+00:00", [1, 1, 1, 1]),
-    ("30 2 * * *", "Europe/Berlin", "2026-03-27T00:00:00+00:00", [24, 24, 23]),
-    ("30 2 * * *", "Europe/Berlin", "2026-10-23T00:00:00+00:00", [24, 25, 24]),
-    ("0 */6 * * *", "Europe/Berlin", "2026-10-24T16:00:00+00:00", [6, 7, 6]),
-    ("0 0 * * *", "America/Santiago", "2026-09-04T00:00:00+00:00", [24, 24, 23]),
-    ("0 0 * * *", "UTC", "2026-03-28T00:00:00+00:00", [24, 24]),
-]
-
-
-def test_airflow_runs_the_intervals_that_a_backfill_by_command_reads_without_gap_or_overlap(probe: Any) -> None:
-    cases = [(cron, timezone, start, len(hours)) for cron, timezone, start, hours in BOUNDARIES]
-    found = probe("boundaries", json.dumps(cases))["found"]
+def test_airflow_runs_the_intervals_that_a_backfill_by_command_reads_without_gap_or_overlap(
+    asked: Callable[..., Any],
+) -> None:
+    found = asked("boundaries", OF_BOUNDARIES)["found"]
 
     for (*case, hours), boundaries in zip(BOUNDARIES, found, strict=True):
         intervals = [[datetime.fromisoformat(edge) for edge in interval] for interval in boundaries["airflow"]]
@@ -221,19 +246,17 @@ def test_a_schedule_is_an_explicit_interval_timetable_from_the_start_given(probe
     assert "`0 0 * * *` Europe/Berlin, from 2026-03-01 00:00 on" in dag["doc"]
 
 
-def test_a_run_waits_until_its_interval_is_settled_and_none_is_passed_over_meanwhile(probe: Any) -> None:
-    every = [f"2026-03-01T12:{minute:02}:07Z" for minute in (0, 0, 5, 10)]
-    found = probe("settled", "*/5 * * * *", "UTC", "600", *every, "2026-03-01T12:31:00Z")["found"]
-
-    assert found == [
+def test_a_run_waits_until_its_interval_is_settled_and_none_is_passed_over_meanwhile(
+    asked: Callable[..., Any],
+) -> None:
+    assert asked(*SETTLED)["found"] == [
         ["01 11:45", "01 11:50", "01 12:00"],
         ["01 11:50", "01 11:55", "01 12:05"],
         ["01 11:55", "01 12:00", "01 12:10"],
         ["01 12:00", "01 12:05", "01 12:15"],
         ["01 12:15", "01 12:20", "01 12:30"],  # without catchup: the newest that is settled
     ]
-    on_the_edge = probe("settled", "0 0 * * *", "Europe/Berlin", "600", "2026-03-30T22:10:00Z")["found"]
-    assert on_the_edge == [["29 22:00", "30 22:00", "30 22:10"]]
+    assert asked(*ON_THE_EDGE)["found"] == [["29 22:00", "30 22:00", "30 22:10"]]
 
 
 def test_a_dag_says_what_is_read_what_is_one_message_and_what_the_gate_asks(probe: Any, datasets: Path) -> None:
@@ -290,8 +313,8 @@ def test_a_folder_without_dataset_files_is_an_import_error(probe: Any, tmp_path:
     assert "no dataset files in" in "".join(found["errors"].values())
 
 
-def test_terminal_errors_fail_at_once_and_all_others_are_tried_again(probe: Any) -> None:
-    decisions = probe("retries")
+def test_terminal_errors_fail_at_once_and_all_others_are_tried_again(asked: Callable[..., Any]) -> None:
+    decisions = asked("retries")
 
     assert decisions["GateRedError"] == decisions["DataLossError"] == decisions["UsageError"] == "fail"
     assert decisions["LakeUnavailableError"] == decisions["ContentionError"] == "retry"
@@ -300,14 +323,15 @@ def test_terminal_errors_fail_at_once_and_all_others_are_tried_again(probe: Any)
     assert (decisions["NotSettledError"], decisions["seconds to settle"]) == ("retry", 610)
 
 
-def test_only_a_dated_run_of_a_schedule_has_an_interval(probe: Any) -> None:
-    found = probe("intervals")
+def test_only_a_dated_run_of_a_schedule_has_an_interval(asked: Callable[..., Any]) -> None:
+    found = asked("intervals")
 
     assert found["dated"] == "20260101T050000Z-20260101T060000Z"
     assert (found["dateless"], found["empty"], found["export"]) == (None, None, None)
     assert found["kinds"] == ["datetime"], "plain instants, which can be reckoned with"
 
 
+@pytest.mark.nightly(reason="tests/unit/test_hostile_files.py judges each such file by day")
 def test_s2_a_hostile_dataset_file_costs_no_other_its_dag(probe: Any, tmp_path: Path) -> None:
     write_files(tmp_path / "datasets", tmp_path / "expectations")
 

@@ -111,22 +111,30 @@ def test_a_dry_run_says_what_it_would_read_and_writes_nothing(run: Callable[...,
     assert not (home / "lake/sources").exists()
 
 
+@pytest.mark.nightly(reason="test_submission starts drivers by spark-submit by day")
+def test_spark_steps_are_submitted_and_the_history_server_has_their_pages(run: Callable[..., Any], home: Path) -> None:
+    events = home / "events"
+    events.mkdir()
+    logged = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
+    found = run("accounts", ONEFOLD_SPARK_CONF=json.dumps(logged))
+
+    assert (found["state"], found["tasks"]) == ("success", DONE), found["log"][-5000:]
+    started = re.findall(r"Spark application (local-\d+)(?!, its page)\b", found["log"])
+    assert len(set(started)) == 3, "dedup, upsert, gate"
+    assert known_to_the_history_server(events) == set(started)
+
+
 def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
-    run: Callable[..., Any],
     run_all: Callable[..., Any],
     home: Path,
     lineage: tuple[dict[str, str], Callable[[str, str], dict[str, Any]]],
 ) -> None:
     emitting, event_of = lineage
-    events = home / "events"
-    events.mkdir()
-    logged = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
-    first = run("accounts", **emitting, ONEFOLD_SPARK_CONF=json.dumps(logged))
+    conflict = f'{{"export": "{PROJECT}/sample/exports/kcat/5-conflict"}}'
+    found = run_all("accounts", "{}", "{}", conflict, **emitting, **SPARK_HERE)
+    first, nothing, red = found["runs"]
 
-    started = re.findall(r"Spark application (local-\d+)(?!, its page)\b", first["log"])
-    assert len(set(started)) == 3, "dedup, upsert, gate"
-    assert known_to_the_history_server(events) == set(started)
-    assert (first["state"], first["tasks"]) == ("success", DONE), first["log"][-5000:]
+    assert (first["state"], first["tasks"]) == ("success", DONE), found["log"][-5000:]
     (event,) = first["events"]
     assert (event["asset"], event["task"]) == ("payments.accounts", "publish")
     assert event["extra"]["batch"].startswith("export_")
@@ -134,7 +142,7 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     assert event["extra"]["counts"]["applied"]
     assert event["extra"]["already"] is False
     assert Path(event["extra"]["report"]).is_file()
-    published = event_of("accounts.publish", "COMPLETE")
+    published = event_of("accounts.publish", "COMPLETE")  # nothing was published later
     (source,), (table,) = published["inputs"], published["outputs"]
     assert (source["namespace"], source["name"]) == ("file", str(home / "new/kcat"))
     assert table["facets"]["symlinks"]["identifiers"][0]["name"] == "payments.accounts"
@@ -144,16 +152,13 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     rows = table["outputFacets"]["outputStatistics"]["rowCount"]
     assert rows == applied["insert"], "what is deleted before readers saw it is no row of theirs"
 
-    conflict = f'{{"export": "{PROJECT}/sample/exports/kcat/5-conflict"}}'
-    both = run_all("accounts", "{}", conflict, **emitting, **SPARK_HERE)
-    nothing, red = both["runs"]
     assert nothing["state"] == "success"
     assert set(nothing["tasks"].values()) == {"skipped"}
     assert (nothing["events"], nothing["main"]) == ([], first["main"])
 
     assert red["state"] == "failed"
-    assert red["tasks"] == DONE | {"gate": "failed", "publish": "upstream_failed"}, both["log"][-5000:]
-    assert "GateRedError" in both["log"]
+    assert red["tasks"] == DONE | {"gate": "failed", "publish": "upstream_failed"}, found["log"][-5000:]
+    assert "GateRedError" in found["log"]
     assert (red["events"], red["main"]) == ([], first["main"])
     assert len(list((home / "lake/reports/accounts").glob("*.html"))) == 2, "the red batch has a report too"
     (judged,) = event_of("accounts.gate", "FAIL")["inputs"]

@@ -83,6 +83,7 @@ def rows(lake: Lake, made: Dataset) -> list[dict[str, Any]]:
     return sorted(({name: row[name] for name in made.fields} for row in found), key=lambda row: str(row["id"]))
 
 
+@pytest.mark.nightly(reason="tests/spark/test_registered.py reads each message by its own schema by day")
 def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_gone(
     connected: Lake, session: SparkSession, broker: Broker, registry: RegistryServer
 ) -> None:
@@ -218,7 +219,7 @@ EVOLVING: dict[str, tuple[str, list[Any], Callable[[Any, Any], bytes]]] = {
 """Of each language three versions: in the second a field is added, another removed, one renamed and one widened."""
 
 
-@pytest.mark.nightly(reason="Avro's schemas evolve in another test by day, and each language is read by unit tests")
+@pytest.mark.nightly(reason="tests/spark/test_registered.py reads by each schema, and unit tests by each language")
 @pytest.mark.parametrize("language", EVOLVING)
 def test_what_was_written_by_an_older_version_is_read_by_it_whatever_is_registered_later(
     connected: Lake, session: SparkSession, broker: Broker, registry: RegistryServer, language: str

@@ -76,6 +76,7 @@ def test_recording_again_gives_the_shipped_bytes(recording: Recording, tmp_path:
 
 
 @pytest.mark.kafka
+@pytest.mark.nightly(reason="test_holes and test_live_topics read aborted records by day")
 def test_aborted_messages_are_absent_and_leave_holes(recording: Recording) -> None:
     aborted = [each for step in steps() if isinstance(step, Transaction) and not step.commit for each in step.messages]
     # what an application sent again after the abort has another timestamp

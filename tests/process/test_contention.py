@@ -66,9 +66,9 @@ def finish(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
 
 
 def check_many(project: Project, catalog: str, batches: int, processes: int) -> None:
-    """Half of the processes go through the even batches and half through the odd ones, from either end."""
-    folders = write_exports(project, batches)
-    orders = [folders[number % 2 :: 2][:: 1 if number < 2 else -1] for number in range(processes)]
+    """Pairs of processes share the batches out, and the two of a pair go through theirs from either end."""
+    folders, pairs = write_exports(project, batches), processes // 2
+    orders = [folders[number % pairs :: pairs][:: 1 if number < pairs else -1] for number in range(processes)]
     running = [start(project, catalog, order) for order in orders]
     ends = [finish(process) for process in running]
     assert [len(end) for end in ends] == [len(order) for order in orders]
@@ -92,9 +92,11 @@ def check_many(project: Project, catalog: str, batches: int, processes: int) -> 
     assert (table.branches(), table.main.record) == ({}, records_of(lake, dataset)[0].name), "no branch is left"
 
 
-def test_four_processes_on_a_catalog_in_a_file(tmp_path: Path) -> None:
+@pytest.mark.by_day("2", why="with four processes some only wait longer")
+@pytest.mark.parametrize("processes", [2, 4])
+def test_several_processes_on_a_catalog_in_a_file(tmp_path: Path, processes: int) -> None:
     project = Project(tmp_path)
-    check_many(project, f"sqlite:///{tmp_path / 'catalog.db'}", BATCHES, 4)
+    check_many(project, f"sqlite:///{tmp_path / 'catalog.db'}", BATCHES, processes)
 
 
 @pytest.mark.nightly

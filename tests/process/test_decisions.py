@@ -193,6 +193,7 @@ def test_a_release_keeps_the_waivers_of_the_one_before_that_still_hold(strict: P
     ]
 
 
+@pytest.mark.nightly(reason="tests/spark/test_waivers.py has what a waiver holds for")
 def test_another_check_that_turns_red_is_not_waived_with_it(strict: Project, session: SparkSession) -> None:
     batch = red(strict, session)
     decide.release(strict.lake, strict.dataset(), batch, [RATE], "mia", "a known retry")

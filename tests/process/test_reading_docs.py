@@ -54,6 +54,7 @@ def names(project: Project, session_on: Callable[[Lake], SparkSession]) -> Names
     return names
 
 
+@pytest.mark.nightly(reason="it is about examples in the docs")
 def test_every_recipe_gives_what_the_commands_give(project: Project, names: Names) -> None:
     dataset = project.dataset("accounts")
     live = rows_of(project.lake, dataset)

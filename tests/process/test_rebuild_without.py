@@ -59,6 +59,7 @@ def wrong(project: Project, session: SparkSession) -> str:
     return first.batch
 
 
+@pytest.mark.nightly(reason="a batch that is taken out waits, by day")
 def test_a_wrong_export_is_taken_out_and_the_corrected_one_published(project: Project, session: SparkSession) -> None:
     project.put("things/0.jsonl", WRONG)
     [published] = project.run(session)

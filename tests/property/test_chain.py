@@ -31,8 +31,7 @@ VERDICTS = {
 }
 pytestmark = pytest.mark.by_day(
     "contiguous, tie conflict",
-    "contiguous, rows hidden",
-    why="each tie has cases of its own in tests/property/test_ties.py, and test_laws excepts fields by day",
+    why="each tie has cases of its own in tests/property/test_ties.py, and test_laws draws logs of each mode",
 )
 
 

@@ -41,9 +41,8 @@ VERSIONS = ((1, 1, 1), (1, 1, 2), (2, 1, 1), (1, 2, 2), (2, 2, 3))
 pytestmark = pytest.mark.by_day(
     "append by message_id",
     "upsert, tie conflict",
-    "contiguous, sent_at excepted",
     "increment",
-    why="each mode goes by day, and excepted fields once",
+    why="each mode goes by day, and tests/spark/test_chain.py has chains",
 )
 
 
@@ -77,7 +76,7 @@ def every_log(dataset: Dataset) -> list[tuple[Decoded, ...]]:
     return found
 
 
-@pytest.mark.by_day("upsert, tie conflict", "increment", why="chains are drawn by the other test")
+@pytest.mark.by_day("increment", why="the other test draws logs of each mode by day")
 @pytest.mark.parametrize("kind", DECIDED)
 def test_L1_the_rows_of_every_log_of_three_records_are_the_same_in_every_order_and_split(
     kind: str, plain: SparkSession, dataset: MakeDataset

@@ -54,9 +54,8 @@ pytestmark = pytest.mark.by_day(
     "append by business_key",
     "append, sent_at excepted",
     "upsert, tie conflict",
-    "upsert, rows hidden",
     "upsert, tie first, sent_at excepted",
-    why="each tie and excepted fields go by day, apart or together; tie last is that of rows hidden",
+    why="two ties and excepted fields go by day; tests/property/test_ties.py has tie last",
 )
 
 

@@ -47,8 +47,7 @@ def several(log: tuple[Decoded, ...], name: str) -> bool:
 
 @pytest.mark.by_day(
     "upsert, tie last, sent_at excepted",
-    "contiguous, tie first, sent_at excepted",
-    why="each tie and each guard goes once",
+    why="test_laws has tie first by day, and tests/spark/test_ties.py guard contiguous",
 )
 @pytest.mark.parametrize(
     "kind",

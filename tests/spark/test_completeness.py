@@ -125,8 +125,8 @@ def test_a_delete_that_was_compacted_before_it_was_exported_warns(
 # What lies between batches
 
 
-@pytest.mark.by_day("1d-3", why="the other goes through the same comparison")
 @pytest.mark.parametrize(("limit", "code"), [(None, None), ("1d", 3)])
+@pytest.mark.nightly(reason="tests/unit/test_completeness.py has the gap and its age")
 def test_a_file_that_never_came_between_two_batches_warns_and_is_red_once_what_follows_is_old(
     dataset: MakeDataset, lake: Lake, fold: Fold, limit: str | None, code: int | None
 ) -> None:
@@ -202,6 +202,7 @@ def test_connects_file_names_show_an_export_of_another_topic(
     assert {row["id"] for row in rows_of(lake, made)} == {"a"}
 
 
+@pytest.mark.nightly(reason="tests/unit/test_checks.py has what a new topic is")
 def test_a_topic_that_the_filter_leaves_out_is_not_new(dataset: MakeDataset, lake: Lake, fold: Fold) -> None:
     made = dataset("markers", source=export("none", filter="topic = 'orders'"), identity={"message_id": "header.mid"})
     assert fold(made, [line(0, "a", topic="orders")]).published

@@ -172,6 +172,7 @@ def test_without_a_message_identity_every_delivery_is_a_version(
     assert [row["state"] for row in rows_of(lake, made)] == ["A"]
 
 
+@pytest.mark.nightly(reason="those with an identity go by day")
 def test_messages_without_an_identity_stay_in_the_ledger_when_their_row_changes(
     fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake
 ) -> None:

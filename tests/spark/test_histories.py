@@ -679,13 +679,12 @@ BY_DAY: dict[str, list[Step]] = {
     ],
     "contiguous": [
         (R.accept_a_gap,),
-        (R.mend_and_replay,),
         (R.crash_and_run_again, "before_merge"),
         (R.forget, "k2", True),
-        (R.two_batches_meet,),
     ],
     "increment": [
-        (R.run,),
+        (R.mend_and_replay,),
+        (R.two_batches_meet,),
         (R.judge_strictly_and_decide, "release"),
         (R.run_a_batch_again,),
         (R.maintain, True),

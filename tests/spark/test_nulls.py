@@ -74,6 +74,7 @@ def counts(done: BatchRun) -> dict[str, dict[str, int]]:
     return done.published.counts
 
 
+@pytest.mark.nightly(reason="the other nulls go by day, and tests/unit/test_completeness.py has compaction")
 def test_a_null_behind_its_delete_is_the_tombstone_that_compaction_asks_for(
     fold: Callable[..., BatchRun], things: Callable[..., Dataset], session: SparkSession, lake: Lake
 ) -> None:

@@ -70,6 +70,7 @@ def maxwell(change: str, at: int | None, id_: int, name: str | None, **more: Any
     return found | {"data": {"id": id_, "name": name}} | more
 
 
+@pytest.mark.nightly(reason="Canal and the connector of MongoDB go by day")
 def test_maxwell(
     recipe: Callable[[str], Dataset], fold: Callable[..., BatchRun], session: SparkSession, lake: Lake
 ) -> None:
@@ -131,6 +132,7 @@ def dms(operation: str, id_: int, name: str, transaction: int | None = None, num
     return {"data": {"id": id_, "name": name}, "metadata": about}
 
 
+@pytest.mark.nightly(reason="Canal and the connector of MongoDB go by day")
 def test_aws_dms(
     recipe: Callable[[str], Dataset], fold: Callable[..., BatchRun], session: SparkSession, lake: Lake
 ) -> None:

@@ -102,7 +102,7 @@ def batches(
     return batches
 
 
-@pytest.mark.by_day("", why="the other plan differs in its filter alone")
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_L8_staging_is_written_after_exactly_one_exchange(batches: list[Batch]) -> None:
     for batch in batches:
         operators = [batch.staging.tree.count(f"{name} (") for name in ("Window", "Sort")]
@@ -113,6 +113,7 @@ def test_L8_staging_is_written_after_exactly_one_exchange(batches: list[Batch]) 
         assert "REPARTITION_BY_NUM" in batch.staging.describe("Exchange")
 
 
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_L8_the_look_up_joins_without_an_exchange(batches: list[Batch]) -> None:
     for batch in batches:
         assert batch.actions.exchanges == 0
@@ -121,20 +122,24 @@ def test_L8_the_look_up_joins_without_an_exchange(batches: list[Batch]) -> None:
     assert joins == [False, True, True]
 
 
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_L8_the_look_up_reads_key_order_and_hash_columns_of_the_base_only(batches: list[Batch]) -> None:
     expected = {C.KEY, *FLAT_ORDER.values(), C.VERSION, C.HASH, C.MESSAGE_ID, S.STATE, S.MESSAGE}
     assert [batch.actions.scanned("accounts__state_") for batch in batches] == [expected] * 3
 
 
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_L8_the_look_up_reads_the_base_by_vectors(batches: list[Batch], levels: Levels) -> None:
     for actions in (*(batch.actions for batch in batches[1:]), levels.actions):
         assert actions.by_vectors("__state_")
 
 
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_the_look_up_reads_the_batch_by_vectors_where_no_record_keeps_its_bytes(batches: list[Batch]) -> None:
     assert [batch.actions.by_vectors("accounts__staged_") for batch in batches] == [False, True, False]
 
 
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_L8_pure_inserts_append_without_reading_the_table(batches: list[Batch]) -> None:
     assert batches[0].delete is None
     for batch in batches:
@@ -142,6 +147,7 @@ def test_L8_pure_inserts_append_without_reading_the_table(batches: list[Batch]) 
             assert (append.writes, append.exchanges, "accounts__state_" in append.tree) == ("AppendData", 0, False)
 
 
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_L8_the_merge_shuffles_nothing_and_reads_no_payload_of_the_table(batches: list[Batch], narrow: bool) -> None:
     for delete in (batches[1].delete, batches[2].delete):
         assert delete
@@ -150,6 +156,7 @@ def test_L8_the_merge_shuffles_nothing_and_reads_no_payload_of_the_table(batches
         assert delete.scanned("accounts__state_") == {C.KEY, S.STATE, "_file", "_pos", "_spec_id", "_partition"}
 
 
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_L8_of_a_large_table_only_keys_that_the_batch_may_have_are_sorted(batches: list[Batch], narrow: bool) -> None:
     for batch in batches[1:]:
         assert batch.delete
@@ -159,6 +166,7 @@ def test_L8_of_a_large_table_only_keys_that_the_batch_may_have_are_sorted(batche
             assert statement.sorts_whole("accounts__state_") == (0 if narrow else whole), "the join comes first"
 
 
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_L8_the_gate_reads_no_payload_where_the_dataset_has_no_suite(batches: list[Batch]) -> None:
     gate = batches[2].gate
     assert gate
@@ -167,6 +175,7 @@ def test_L8_the_gate_reads_no_payload_where_the_dataset_has_no_suite(batches: li
     assert not read & {"owner", "credit"}
 
 
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_L8_for_a_suite_the_gate_reads_the_payload_that_the_batch_appended(batches: list[Batch]) -> None:
     gate = batches[1].gate
     payload_reads = [read for read in gate if read.scanned("accounts__state_") & {"owner", "credit"}]
@@ -176,6 +185,7 @@ def test_L8_for_a_suite_the_gate_reads_the_payload_that_the_batch_appended(batch
     assert max(read.splits.get("accounts__state_", 0) for read in gate) == 2
 
 
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has(batches: list[Batch]) -> None:
     one_key, all_keys = batches[1], batches[2]
     assert one_key.delete

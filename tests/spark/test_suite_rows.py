@@ -130,6 +130,7 @@ def test_what_is_about_the_whole_table_looks_at_it_each_time(asked: Asked) -> No
     assert found == [("failed", "2 of 4 unexpected", whole), ("failed", "4", whole)]
 
 
+@pytest.mark.nightly(reason="a suite that asks for all rows goes by day")
 def test_a_suite_may_ask_for_what_a_batch_writes_only(asked: Asked) -> None:
     assert asked.run(("a", 1, -5, "o")).published
     done = asked.run(("b", 1, 1, "p"), under=ONLY_NEW)

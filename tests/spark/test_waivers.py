@@ -146,6 +146,7 @@ def test_the_digest_is_of_identities_and_contents_and_not_of_positions(
     assert found[0][2] != found[2][2]
 
 
+@pytest.mark.nightly(reason="waivers of conflicts go by day")
 def test_rows_of_a_suite_that_failed_are_waived_with_what_they_say(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:

@@ -109,7 +109,7 @@ def days(
         yield made
 
 
-@pytest.mark.by_day("", why="the other plan differs in its filter alone")
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_one_key_in_five_days_is_five_rows(days: Days) -> None:
     assert sorted(row["at"][:10] for row in rows_of(days.lake, days.dataset) if row["id"] == "k3") == [
         f"2026-03-0{day}" for day in DAYS
@@ -126,13 +126,14 @@ def test_L8_look_up_and_merge_open_files_of_the_batch_s_days_only(days: Days) ->
     assert max(days.read("everywhere")) >= len(DAYS)
 
 
-@pytest.mark.by_day("", why="the other plan differs in its filter alone")
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_a_record_without_its_period_is_rejected_and_the_next_look_up_is_not_widened(days: Days) -> None:
     done = days.run("nothing", sent(80, "k3", None), sent(81, "k3", "2026-03-04T03:00:00Z", message="m43"))
     assert counts(done) == {"duplicate/message_id": 1, "rejected/null_identity": 1}
     assert days.splits("nothing") == [1]
 
 
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_explain_finds_a_key_by_any_instant_of_its_period(days: Days) -> None:
 
     def explain_at(at: str) -> list[dict[str, Any]]:
@@ -147,6 +148,7 @@ def test_explain_finds_a_key_by_any_instant_of_its_period(days: Days) -> None:
     assert by_day["2026-03-06"] == []
 
 
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_L8_explain_opens_files_of_the_key_s_period_only(days: Days) -> None:
     """Whatever lies in other periods is taken away meanwhile: rows, and verdicts of batches that have none of it."""
     asked = {"id": "k7", "at": "2026-03-04"}
@@ -179,7 +181,7 @@ def without_others(days: Days, period: str) -> Iterator[list[str]]:
         yield others
 
 
-@pytest.mark.by_day("", why="the other plan differs in its filter alone")
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_changes_are_listed_period_by_period(days: Days) -> None:
     until = changes_of(days.lake, days.dataset).until
     assert until

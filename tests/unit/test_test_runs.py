@@ -72,7 +72,7 @@ def test_what_holds_a_claim_by_day_exists() -> None:
     named = {name for reason in reasons for name in re.findall(r"(?<!/)\btest_\w+", reason)} - files.keys()
     assert {name for name in named if not any(test.startswith(name) for test in tests)} == set()
     assert len(listed) > 200
-    assert {test.by_day for test in waiting(["property/test_ties.py"])} == {
-        ("upsert, tie last, sent_at excepted", "contiguous, tie first, sent_at excepted")
+    assert {test.by_day for test in waiting(["spark/test_compare.py::test_between"])} == {
+        ("append, sent_at excepted", "upsert, sent_at excepted")
     }
     assert [test.reason for test in waiting(["process/test_recovery.py"])] == [NO_REASON]
