@@ -30,7 +30,7 @@ POINTS = at_night(
         *(("skip", point) for point in (*DECISION_POINTS, "after_dedup", "before_commit", "after_publish")),
         *(("discard", point) for point in DISCARD_POINTS),
     ),
-    (("release", "after_decision"), ("skip", "before_commit"), ("discard", "after_drop")),
+    (("release", "after_decision"), ("discard", "after_drop")),
 )
 """The steps that carry a decision out are those of any batch, whose every point `test_crashes` passes."""
 

@@ -91,6 +91,7 @@ def _owner(row: dict[str, Any]) -> str | None:
     return None if row["change"] == "deleted" else row["row"]["owner"]
 
 
+@pytest.mark.nightly(reason="it is about examples in the docs")
 def test_a_snapshot_that_is_gone_is_an_error_in_each_engine(names: Names) -> None:
     with pytest.raises(LookupError, match="snapshot 7 has expired"):
         names["files"](7)
@@ -103,6 +104,7 @@ def test_the_pages_blocks_were_found() -> None:
     assert PAGE.count("```python") + PAGE.count("```sql") == len(BLOCKS)
 
 
+@pytest.mark.nightly(reason="it is about examples in the docs")
 def test_the_join_of_two_looks_shuffles_nothing(names: Names) -> None:
     plan = names["changed"]._jdf.queryExecution().explainString(_mode(names["spark"]))
     assert "SortMergeJoin FullOuter" in plan or "ShuffledHashJoin FullOuter" in plan

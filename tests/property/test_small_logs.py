@@ -63,7 +63,7 @@ def arrivals(upsert: bool, excepted: bool = False) -> list[Arrival]:
     ]
 
 
-@pytest.mark.by_day("append by business_key", "upsert, tie conflict", why="test_laws draws each tie by day")
+@pytest.mark.by_day("upsert, tie conflict", why="test_laws draws logs of append and of each tie by day")
 @pytest.mark.parametrize(
     "kind",
     [

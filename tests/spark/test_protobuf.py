@@ -1,5 +1,5 @@
-"""Protobuf values and keys: one stream as JSON, as Avro and as Protobuf has the same rows and verdicts, and a proof
-agrees."""
+"""Protobuf values and keys: one stream as JSON, as Debezium's changes, as Avro and as Protobuf has the same rows and
+verdicts, and a proof agrees."""
 
 from __future__ import annotations
 
@@ -79,6 +79,13 @@ def in_json(order: dict[str, Any]) -> bytes:
     return json.dumps(order | {"at": order["at"].isoformat(), "ratio": ratio}).encode()
 
 
+def in_debezium(order: dict[str, Any]) -> bytes:
+    """A change of a row, as the JSON of Debezium's connector for PostgreSQL has it, without its schema."""
+    source = {"connector": "postgresql", "name": "shop", "db": "shop", "schema": "public", "table": "orders", "lsn": 7}
+    change = {"before": None, "after": json.loads(in_json(order)), "source": source, "op": "u", "ts_ms": 1}
+    return json.dumps(change).encode()
+
+
 def in_avro(order: dict[str, Any]) -> bytes:
     return avro_message(AVRO, order | {"big": Decimal(order["big"]), "raw": b"\xff\x00" if order["raw"] else b""})
 
@@ -108,6 +115,12 @@ def order_class() -> Any:
 KEY = 'syntax = "proto3"; message Key { string id = 1; bytes raw = 2; }'
 WAYS: dict[str, tuple[Callable[[dict[str, Any]], bytes], Callable[[str], bytes], dict[str, Any], dict[str, Any]]] = {
     "json": (in_json, lambda key: json.dumps({"id": key}).encode(), {"format": "json"}, {"format": "json"}),
+    "debezium": (
+        in_debezium,
+        lambda key: json.dumps({"id": key}).encode(),
+        {"format": "json", "envelope": "debezium"},
+        {"format": "json"},
+    ),
     "avro": (
         in_avro,
         lambda key: avro_message(
@@ -125,6 +138,7 @@ WAYS: dict[str, tuple[Callable[[dict[str, Any]], bytes], Callable[[str], bytes],
 }
 SCHEMAS: dict[str, dict[str, str]] = {
     "json": {},
+    "debezium": {},
     "avro": {
         "value": json.dumps(AVRO),
         "key": json.dumps({"type": "record", "name": "K", "fields": [{"name": "id", "type": "string"}]}),
@@ -158,7 +172,7 @@ def test_one_stream_has_the_same_rows_and_verdicts_in_every_format(
         verdicts = {row["offset"]: (row["verdict"], row["reason"]) for row in verdicts_of(lake, made, done.batch)[0]}
         found[way] = (verdicts, sorted(rows_of(lake, made), key=lambda row: row["id"]))
     assert prove(session, lake, made).holds
-    assert found["protobuf"] == found["avro"] == found["json"]
+    assert found["protobuf"] == found["avro"] == found["debezium"] == found["json"]
     verdicts, rows = found["protobuf"]
     assert [verdicts[offset][0] for offset in range(5)] == ["superseded", "applied", "duplicate", "applied", "rejected"]
     assert verdicts[4] == ("rejected", "wrong_type")

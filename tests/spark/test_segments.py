@@ -77,7 +77,7 @@ SPLITS: list[list[list[Segment]]] = [
 ]
 
 
-@pytest.mark.by_day("overlapping", why="tests/integration/test_segments folds a log in pieces")
+@pytest.mark.nightly(reason="tests/integration/test_segments folds a log in pieces")
 @pytest.mark.parametrize(
     "parts",
     SPLITS,

@@ -121,6 +121,17 @@ def test_decimals_in_base64_go_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> 
     assert str(read_one(value, dataset())[0]["price"]) == "2.15"
 
 
+@pytest.mark.parametrize(("given", "said"), [("ANc=", "2.15"), ("2.15", "2.15"), (None, None)])
+def test_a_decimal_that_is_declared_as_text_is_its_digits(
+    given: str | None, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `decimal.handling.mode=string` writes it: a mode that changes in the middle of a topic changes no value."""
+    monkeypatch.setattr(columns._Exact, "read", lambda *_: pytest.fail("the exact way"))
+    made = dataset(fields=FILE["value"]["fields"] | {"price": "string?"})
+    value = {"schema": schema_of_price(**SCALED), "payload": change("u", after=ROW | {"price": given})}
+    assert read_one(value, made)[0]["price"] == said
+
+
 def test_a_delete_has_its_key_and_nothing_else() -> None:
     for value in (change("d"), ROW | {"__op": "d", "__deleted": "true"}, ROW | {"__deleted": True}):
         row, _, unusable, _ = read_one(value, dataset())
@@ -329,8 +340,9 @@ def base64_of(number: int) -> str:
         {"schema_changes": "quarantine"},
         {"fields": FILE["value"]["fields"] | {"op": "string?", "payload": "string?"}},
         {"envelope": "connect"},
+        {"fields": FILE["value"]["fields"] | {"price": "string?"}},
     ],
-    ids=["changes", "known names", "fields with the envelope's names", "connect"],
+    ids=["changes", "known names", "fields with the envelope's names", "connect", "decimals as text"],
 )
 def test_a_batch_is_read_as_a_proof_reads_it(settings: dict[str, Any], draw: Random) -> None:
     made = dataset(**settings)

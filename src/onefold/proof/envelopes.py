@@ -50,7 +50,10 @@ def opener(dataset: Dataset) -> Callable[[Any], Change]:
     tops = {place[0] for name in key for place in dataset.read_places[name]}
     attributes = dataset.envelope_attributes
     decimals = [
-        place for name, kind in dataset.fields.items() if kind.name == "decimal" for place in dataset.read_places[name]
+        place
+        for name, kind in dataset.fields.items()
+        if kind.name in ("decimal", "string")
+        for place in dataset.read_places[name]
     ]
     images: tuple[tuple[str, ...], ...] = ((), ("before",), ("after",))
 

@@ -37,6 +37,7 @@ from onefold.quality.missed_deletes import missed_deletes
 from onefold.quality.shared_keys import shared_keys
 from onefold.records import envelope as E
 from onefold.records.read import count_landed
+from onefold.spark.counting import count_each
 from onefold.spark.flat_structs import read_flat
 from onefold.spark.key_filter import narrowed
 from onefold.tables import actions as U
@@ -112,25 +113,23 @@ def count_rows(
     faults = folding.faults(
         changed, _null(dataset, changed), acting(session, upserted), upserted.changes, int(totals.keys), links
     )
-    bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
-
-    def rows_at(snapshot: int) -> int:
-        rows = read_state(session, dataset, snapshot, upserted.within)
-        rows = without_keys(rows, list(forgotten)) if snapshot == upserted.base else rows
-        return rows.where(bucket.isin(upserted.buckets)).select(C.KEY).count() if upserted.buckets else 0
-
+    counted = count_each(_before_and_after(session, dataset, upserted, forgotten))
+    unapplied = faults.unapplied + _undelivered(session, dataset, upserted, lost)
+    if _only_adds_messages(upserted):
+        came = counted.get("messages after", 0) - counted.get("messages before", 0)
+        unapplied += abs(came - sum(upserted.delivered.values()))
     quarantined, rejected = _quarantined(session, dataset, upserted)
     base, branch = (read_state(session, dataset, at).schema for at in (upserted.base, upserted.head))
     return RowCounts(
-        rows_before=rows_at(upserted.base),
-        rows_after=rows_at(upserted.head),
+        rows_before=counted.get("rows before", 0),
+        rows_after=counted.get("rows after", 0),
         added=sum(upserted.changes.get(action, 0) for action in (Action.INSERT, Action.ENTER))
         - upserted.changes.get(Action.REMOVE, 0),
         verdicts=session.table(upserted.verdicts).where(F.col("attempt") == upserted.attempt).count(),
         repeated_keys=int(totals.repeated),
         nulls=faults.nulls,
         regressions=faults.regressions,
-        unapplied=faults.unapplied + _undelivered(session, dataset, upserted, lost),
+        unapplied=unapplied,
         unknown_columns=len({field.simpleString() for field in branch} ^ {field.simpleString() for field in base}),
         unequal_sums=unequal_sums(session, dataset, upserted, forgotten),
         quarantined=quarantined,
@@ -215,6 +214,33 @@ def contradicted_batches(session: SparkSession, lake: Lake, dataset: Dataset, up
     return sorted(attempts[row["attempt"]] for row in found)
 
 
+def _before_and_after(
+    session: SparkSession, dataset: Dataset, upserted: Upserted, forgotten: Sequence[bytes]
+) -> dict[str, DataFrame]:
+    """What lies in the batch's buckets before it and after it: rows, of which those before that are `forgotten` do not
+    count, and the ledger of messages, where the batch only adds to it."""
+    if not upserted.buckets:
+        return {}
+    frames = {
+        "rows before": without_keys(read_state(session, dataset, upserted.base, upserted.within), list(forgotten)),
+        "rows after": read_state(session, dataset, upserted.head, upserted.within),
+    }
+    if _only_adds_messages(upserted):
+        frames["messages before"] = read_messages(session, dataset, upserted.base, upserted.within)
+        frames["messages after"] = read_messages(session, dataset, upserted.head, upserted.within)
+    return {name: frame.where(_of_batch(dataset, upserted)) for name, frame in frames.items()}
+
+
+def _only_adds_messages(upserted: Upserted) -> bool:
+    """Whether no message leaves the ledger with the batch: none by an earlier delivery, and none that is forgotten."""
+    return bool(upserted.delivered) and Action.LOWER not in upserted.delivered and not upserted.carried_out
+
+
+def _of_batch(dataset: Dataset, upserted: Upserted) -> Column:
+    """Whether a row lies in a bucket that the batch has."""
+    return F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})").isin(upserted.buckets)
+
+
 def _quarantined(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, int]:
     """Entries that the branch has of the batch, and of what the batch covers; and how many it must have."""
     if upserted.replays:
@@ -228,20 +254,16 @@ def _quarantined(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
 
 def _undelivered(session: SparkSession, dataset: Dataset, upserted: Upserted, lost: Sequence[LostContent]) -> int:
     """What of the batch the branch's ledger of messages does not have once, or has next to a later delivery of the same
-    message; rows that were lowered and are not the greatest message of their key; and messages that came or went
-    besides. Of the ledger only the batch's buckets are read."""
+    message; and rows that were lowered and are not the greatest message of their key. Of the ledger only the batch's
+    buckets are read."""
     if not upserted.delivered:
         return 0
     actions = read_flat(session, upserted.actions)
     new = delivered_messages(actions, dataset)
-    bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})").isin(upserted.buckets)
-
-    def messages_at(snapshot: int) -> DataFrame:
-        return read_messages(session, dataset, snapshot, upserted.within).where(bucket)
-
+    ledger = read_messages(session, dataset, upserted.head, upserted.within).where(_of_batch(dataset, upserted))
     by, content = C.row_key(dataset), C.compared(dataset)
     place = [*by, S.MESSAGE, C.VERSION, C.ORDER, content]
-    branch = narrowed(messages_at(upserted.head), new.select(*by), dataset, large=upserted.narrow)
+    branch = narrowed(ledger, new.select(*by), dataset, large=upserted.narrow)
     entries = new.select(*place).groupBy(*place).agg(F.count("*").alias("meant"))
     found = branch.groupBy(*place).agg(F.count("*").alias("found"))
     same = [entries[name].eqNullSafe(found[name]) for name in place]
@@ -255,9 +277,6 @@ def _undelivered(session: SparkSession, dataset: Dataset, upserted: Upserted, lo
         at = [*by, C.VERSION, "at"]
         rows = (some.select(*by, C.VERSION, position_of(F.col(C.ORDER)).alias("at")) for some in (lowered, leading))
         wrong += next(rows).join(next(rows), at, "left_anti").count()
-    if Action.LOWER not in upserted.delivered and not upserted.carried_out:
-        came = messages_at(upserted.head).count() - messages_at(upserted.base).count()
-        wrong += abs(came - sum(upserted.delivered.values()))
     return wrong
 
 

@@ -196,6 +196,8 @@ class _Row:
 _UNAVAILABLE = (
     ": the connector did not have the value, which the change left as it was; set REPLICA IDENTITY FULL on the table"
 )
+_MAY_BE_DECIMALS = ("decimal", "string")
+"""Types of fields that take a decimal of Connect's: as a number, or as the text of all its digits."""
 _MOST_SCHEMAS = 1000
 """Schemas next to values that are known at once."""
 _FIRST = 20
@@ -269,7 +271,7 @@ class _Exact:
         value = next((value for value in given if value is not ABSENT), self._defaults.get(name, ABSENT))
         if self._fields.envelope is Envelope.DEBEZIUM and is_unavailable(value):
             raise ProblemError(Reason.UNAVAILABLE_VALUE, _UNAVAILABLE)
-        if shape.may_have_schema and self._fields.kinds[name].name == "decimal":
+        if shape.may_have_schema and self._fields.kinds[name].name in _MAY_BE_DECIMALS:
             place = next((place for place in places if _below(found, place) is not ABSENT), ())
             return read_decimal(value, schema_at(found.get("schema"), place[len(shape.around) :]))
         return value
@@ -384,11 +386,12 @@ class _Fast:
                 except (msgspec.MsgspecError, RecursionError):
                     pass
                 odd.add(number)
-        columns = []
+        columns, scales = [], self._scales.of(records) if self._scales else []
+        decimals = {at for known in scales if known for at, scale in known.items() if scale is not None}
         for at, (get, column) in enumerate(zip(self._readers, self._columns, strict=True)):
             given = [None if record is None else get(record) for record in records]
-            if self._scales and at in self._scales.places:
-                given = [self._scales.read(record, at, value) for record, value in zip(records, given, strict=True)]
+            if at in decimals:
+                given = [_with_digits(value, known, at) for value, known in zip(given, scales, strict=True)]
             if UNSET in given:
                 missing = [number for number, value in enumerate(given) if value is UNSET]
                 odd.update(missing)
@@ -418,29 +421,23 @@ class _Fast:
 
 
 class _Scales:
-    """The decimals that Connect's schemas say are Base64, in the fast way: each schema is looked at once."""
+    """The scales of decimals that Connect's schemas say are Base64, in the fast way: each schema is looked at once."""
 
     def __init__(self, fields: Fields, shape: Shape, tree: _Tree) -> None:
         all_places = fields.places_in(shape)
-        self.places = {
+        self._places = {
             at: [place[len(shape.around) :] for place in all_places[name]]
             for at, (name, kind) in enumerate(fields.kinds.items())
-            if kind.name == "decimal"
+            if kind.name in _MAY_BE_DECIMALS
         }
         """By the number of a field its places, in a schema."""
         self._schema = attrgetter(tree.attributes(("schema",))[0])
         self._known: dict[bytes, dict[int, int | None]] = {}
 
-    def read(self, record: Any, at: int, value: Any) -> Any:
-        """A field's JSON, with the number in place of its Base64."""
-        if record is None or value is None or value is UNSET or (schema := self._schema(record)) is UNSET:
-            return value
-        scale = self._of(bytes(schema))[at]
-        text = None if scale is None else bytes(value)
-        if scale is None or text is None or text[:1] != b'"' or b"\\" in text:
-            return value
-        found = decimal_text(text[1:-1].decode(), scale)
-        return value if found is None else found.encode()
+    def of(self, records: list[Any]) -> list[dict[int, int | None] | None]:
+        """Of each record the scale of each field, by the field's number; None where the field is no decimal."""
+        schemas = (UNSET if record is None else self._schema(record) for record in records)
+        return [None if schema is UNSET else self._of(bytes(schema)) for schema in schemas]
 
     def _of(self, schema: bytes) -> dict[int, int | None]:
         found = self._known.get(schema)
@@ -451,10 +448,24 @@ class _Scales:
             # Of several places the first that is there counts: the exact way says which.
             found = {
                 at: scale_of(schema_at(parsed, places[0])) if len(places) == 1 else None
-                for at, places in self.places.items()
+                for at, places in self._places.items()
             }
             self._known[schema] = found
         return found
+
+
+def _with_digits(value: Any, scales: dict[int, int | None] | None, at: int) -> Any:
+    """What was decoded of a field, a text or JSON, with the decimal in place of its Base64."""
+    if value is None or value is UNSET or scales is None or (scale := scales[at]) is None:
+        return value
+    if isinstance(value, str):
+        found = decimal_text(value, scale)
+        return value if found is None else found
+    text = bytes(value)
+    if text[:1] != b'"' or b"\\" in text:
+        return value
+    found = decimal_text(text[1:-1].decode(), scale)
+    return value if found is None else found.encode()
 
 
 def _are_text(values: list[bytes | None]) -> bool:

@@ -68,6 +68,46 @@ def _keep_no_look(_: Any) -> Any:
     return lambda lake, source, before, look: look
 
 
+def _refuse_no_column(_: Any) -> Any:
+    return lambda condition: []
+
+
+def _see_no_placeholder(_: Any) -> Any:
+    return lambda self, value: False
+
+
+def _keep_what_was_made(_: Any) -> Any:
+    return lambda value, made: made
+
+
+def _count_no_lines(_: Any) -> Any:
+    def plain_lines(data: bytes) -> Any:
+        import msgspec
+
+        from onefold.formats import kcat
+
+        try:
+            return kcat._decode_all(b"[%b]" % data.replace(b"}\n{", b"},\n{"))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+    return plain_lines
+
+
+def _take_what_is_no_text(_: Any) -> Any:
+    return lambda name, value, text, encoding: None if value is None else (text or str(value).encode())
+
+
+def _overlook_what_is_put_aside(_: Any) -> Any:
+    def encoder(self: Any, name: str, declared: Any) -> Any:
+        from onefold.formats.structured_json import written
+
+        plain = self._plain(name, declared)
+        return lambda message, size: written(plain(message))
+
+    return encoder
+
+
 def _see_nothing(_: Any) -> Any:
     return lambda before, seen, now: dict(before.offsets) if before else {}
 
@@ -770,6 +810,32 @@ FAULTS: dict[str, Fault] = {
     "a value becomes records": Fault(
         "L1", "Scan._end_here", "What a batch claims that is not written to its end is searched for other batches.",
         "tests/unit/test_segment_scan.py::test_s1_a_forged_batch_in_a_torn_batch_is_only_a_value", _search_what_is_torn,
+    ),
+    "a column refuses no value": Fault(
+        "L6", "columns._where", "What a column of values cannot hold is null, and goes no exact way.",
+        "tests/unit/test_value_columns.py::test_at_each_edge_a_value_is_read_as_a_proof_reads_it", _refuse_no_column,
+    ),
+    "a placeholder is a value": Fault(
+        "L1", "_Fast._may_lack_a_value", "A value that the connector did not have is read fast, as any text.",
+        "tests/unit/test_envelopes.py::test_a_value_that_the_connector_did_not_have_is_named", _see_no_placeholder,
+    ),
+    "a map loses an entry": Fault(
+        "L7", "_each_key_once", "Of a key that a map has twice one entry is written.",
+        "tests/unit/test_formats.py::test_a_key_that_a_map_has_twice_is_written_twice", _keep_what_was_made,
+    ),
+    "a line is two records": Fault(
+        "L2", "kcat._plain_lines", "A line of two objects, among others, is two records.",
+        "tests/unit/test_text_lines.py::test_an_odd_line_changes_none_of_its_neighbours", _count_no_lines,
+    ),
+    "a member of a line is not unpacked": Fault(
+        "L6", "aiven._plain_bytes", "Base64 is taken as it is.",
+        "tests/unit/test_aiven_lines.py::test_base64_is_unpacked_only_where_the_dataset_file_says_so",
+        _take_what_is_no_text,
+    ),
+    "a field of another type is absent": Fault(
+        "L6", "_Messages.encoder", "What Protobuf's decoder puts aside is overlooked.",
+        "tests/unit/test_protobuf_messages.py::test_a_refusal_names_the_field_and_what_it_is",
+        _overlook_what_is_put_aside,
     ),
     "damage is a rejected record alone": Fault(
         "L2", "log_segments._damaged_places", "A landing names no damaged place of its segments.",
