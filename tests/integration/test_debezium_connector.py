@@ -225,6 +225,7 @@ def test_the_table_is_the_databases_after_crashes_snapshots_and_lost_offsets(
             writer.write(100)
             wait()
             expect(session, lake, made, captured.rows())
+        expect_no_drafts(lake, [f"{topic.removesuffix('items')}signals" for topic in topics.values()], tmp_path)
 
         # What was sent since the offsets were stored is sent again.
         worker.stop()
@@ -360,6 +361,13 @@ def drafted(lake: Lake, form: str, topic: str, folder: Path) -> Dataset:
     file = folder / f"{form}.yaml"
     file.write_text(text_of(draft))
     return load_dataset(file)
+
+
+def expect_no_drafts(lake: Lake, topics: list[str], folder: Path) -> None:
+    """That of none of the topics, which are of signal tables, a dataset is drafted."""
+    for topic in topics:
+        with pytest.raises(NoDraftError, match="its signal table"):
+            drafted(lake, "signals", topic, folder)
 
 
 def changed(file: Path, name: str, **sections: dict[str, Any]) -> str:

@@ -185,7 +185,7 @@ def test_a_skip_that_was_rolled_back_takes_nothing_out(project: Project, session
     assert prove(session, lake, dataset, 1, lambda _: None).holds
 
 
-@pytest.mark.nightly(reason="histories roll back sums by day")
+@pytest.mark.nightly(reason="histories roll back by day, and others add up sums")
 def test_a_sum_is_without_what_was_rolled_back_until_it_is_taken_up(project: Project, session: SparkSession) -> None:
     def sold(offset: int, mid: str, delta: int) -> bytes:
         return line(offset, {"sku": "s", "delta": delta}, topic="stock", headers=["mid", mid])

@@ -30,6 +30,19 @@ _OF_CONNECT = {
     "bytes": "binary",
 }
 """Field types by Connect's types."""
+_OF_SIGNALS = {"id", "type", "data"}
+_SIGNALS = (
+    "execute-snapshot",
+    "stop-snapshot",
+    "pause-snapshot",
+    "resume-snapshot",
+    "snapshot-window-open",
+    "snapshot-window-close",
+    "schema-changes",
+    "log",
+)
+"""What the rows of a signal table say; the connector writes some of them itself.
+Source: https://debezium.io/documentation/reference/stable/configuration/signalling.html"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +84,12 @@ def open_envelopes(messages: Sequence[Message]) -> tuple[list[Message], Changes]
 def are_service_records(values: Sequence[dict[str, Any]]) -> bool:
     """Whether most values are records of a connector's own: heartbeats, borders of transactions, schema changes."""
     return 2 * sum(_control(value) is not None for value in values) > len(values)
+
+
+def are_signals(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether most rows are those of a signal table, by which people give a connector commands."""
+    named = [{name.lower(): part for name, part in row.items()} for row in rows]
+    return 2 * sum(row.keys() == _OF_SIGNALS and row["type"] in _SIGNALS for row in named) > len(rows)
 
 
 def _control(value: dict[str, Any]) -> Reason | None:

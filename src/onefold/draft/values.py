@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from onefold.dataset.value_formats import ValueFormat
-from onefold.draft.changes import Changes, are_service_records, open_envelopes, without_marks
+from onefold.draft.changes import Changes, are_service_records, are_signals, open_envelopes, without_marks
 from onefold.draft.events import Events, open_events
 from onefold.draft.json_values import parse_json
 from onefold.draft.message import Message
@@ -86,15 +86,25 @@ def open_sample(name: str, sample: Sample, asked: Asked | None = None) -> Opened
             raise NoDraftError(name, sample.place, problem, "Draft from more records (--sample).")
         found = problems + seen.problems
         return Opened(rows, key_format, reason, found, events=seen, key_registry=key_registry)
-    changes = None
-    if opened := open_envelopes(messages):
-        messages, changes = opened
-        if not any(message.value is not None for message in messages):
-            problem = "no value in the sample is a row: they delete, or are a connector's own records"
-            raise NoDraftError(name, sample.place, problem, "Draft from more records (--sample).")
+    messages, changes = _open_changes(name, sample, messages)
     known = _known(written, changes)
     messages = [_by_new_names(message, known) for message in messages]
     return Opened(messages, key_format, reason, problems, changes, None, written, key_registry, known)
+
+
+def _open_changes(name: str, sample: Sample, messages: list[Message]) -> tuple[list[Message], Changes | None]:
+    """The messages with their rows, where most values are changes of a database."""
+    opened = open_envelopes(messages)
+    if opened is None:
+        return messages, None
+    rows = [message.value for message in opened[0] if message.value is not None]
+    if not rows:
+        problem = "no value in the sample is a row: they delete, or are a connector's own records"
+        raise NoDraftError(name, sample.place, problem, "Draft from more records (--sample).")
+    if are_signals(rows):
+        problem = "most rows are signals to a connector (its signal table)"
+        raise NoDraftError(name, sample.place, problem, "Draft from a topic of another table.")
+    return opened
 
 
 def _by_new_names(message: Message, known: Mapping[str, SchemaField]) -> Message:
