@@ -111,7 +111,6 @@ def test_a_dry_run_says_what_it_would_read_and_writes_nothing(run: Callable[...,
     assert not (home / "lake/sources").exists()
 
 
-@pytest.mark.nightly(reason="test_submission starts drivers by spark-submit by day")
 def test_spark_steps_are_submitted_and_the_history_server_has_their_pages(run: Callable[..., Any], home: Path) -> None:
     events = home / "events"
     events.mkdir()

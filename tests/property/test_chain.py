@@ -31,7 +31,7 @@ VERDICTS = {
 }
 pytestmark = pytest.mark.by_day(
     "contiguous, tie conflict",
-    why="each tie has cases of its own in tests/property/test_ties.py, and test_laws draws logs of each mode",
+    why="ties and excepted fields are drawn by test_laws by day, and tests/spark/test_filters.py hides rows",
 )
 
 

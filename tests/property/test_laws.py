@@ -55,7 +55,7 @@ pytestmark = pytest.mark.by_day(
     "append, sent_at excepted",
     "upsert, tie conflict",
     "upsert, tie first, sent_at excepted",
-    why="two ties and excepted fields go by day; tests/property/test_ties.py has tie last",
+    why="two ties and excepted fields go by day; test_ties has tie last, and tests/spark/test_filters.py hides rows",
 )
 
 

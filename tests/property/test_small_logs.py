@@ -63,7 +63,9 @@ def arrivals(upsert: bool, excepted: bool = False) -> list[Arrival]:
     ]
 
 
-@pytest.mark.by_day("upsert, tie conflict", why="test_laws draws logs of append and of each tie by day")
+@pytest.mark.by_day(
+    "upsert, tie conflict", why="test_laws draws logs of append and of two ties by day, and test_ties of tie last"
+)
 @pytest.mark.parametrize(
     "kind",
     [

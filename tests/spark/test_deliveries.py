@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import GateRedError
 from onefold.generation import settle
@@ -19,7 +20,11 @@ from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import rebuild
 from onefold.operations.run import BatchRun
 from onefold.proof.prove import prove
+from onefold.quality.documents import CheckResult, gate_of
 from onefold.report.ledger import rows_of, verdicts_of
+from onefold.tables.names import branch_table
+from onefold.upsert.documents import Upserted
+from onefold.upsert.merge import enter_messages
 from onefold.upsert.state import read_messages
 from tests.support.pipeline import Sent, export, run
 
@@ -72,6 +77,12 @@ def all_keys() -> list[Sent]:
     """The records of each key of `ROWS`, one after the other in turn."""
     of_keys = [sent(key, key, range(number, 600, 100)[: len(key)]) for number, key in enumerate(ROWS)]
     return sorted((record for records in of_keys for record in records), key=lambda record: record.offset)
+
+
+def checks_of(lake: Lake, made: Dataset, done: BatchRun) -> list[CheckResult]:
+    latest = lake.get(lake_keys.latest(made, done.batch), Upserted)
+    assert latest
+    return gate_of(lake, made, done.batch, latest.attempt).checks
 
 
 def rows(lake: Lake, made: Dataset) -> dict[str, str]:
@@ -140,6 +151,35 @@ def test_an_earlier_delivery_lowers_the_row_or_is_red_and_a_rebuild_of_the_log_i
     assert (done.swapped, done.changed) == (True, ("again",))
     assert not [end for end in done.batches if end.error]
     assert rows(lake, settle(lake, made)) == {"low": "B", "red": "B"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["INSERT INTO {branch} SELECT * FROM {branch} {old}", "DELETE FROM {branch} {old}"],
+    ids=["a message comes twice", "a message is lost"],
+)
+def test_a_ledger_that_gains_or_loses_a_message_of_another_batch_is_red(
+    fold: Fold,
+    dataset: MakeDataset,
+    session: SparkSession,
+    lake: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: str,
+) -> None:
+    """The message is in a bucket that the batch reads, and it is none of the batch's own."""
+    made = states(dataset, OF_DELIVERY["offset"], message_id="header.m")
+    assert fold(made, delivered("A")).published
+
+    def enter_wrongly(session: SparkSession, dataset: Dataset, upserted: Upserted, actions: DataFrame) -> None:
+        enter_messages(session, dataset, upserted, actions)
+        place = {"branch": branch_table(dataset, upserted.branch), "old": "WHERE _state = 'message' AND _version = 0"}
+        session.sql(wrong.format(**place))
+
+    monkeypatch.setattr("onefold.upsert.merge.enter_messages", enter_wrongly)
+    stuck = fold(made, sent("a", "B", (1,)))
+    assert isinstance(stuck.red, GateRedError)
+    assert [check.id for check in checks_of(lake, made, stuck) if check.red] == ["actions_applied"]
+    assert rows(lake, made) == {"a": "A"}
 
 
 def test_a_producers_sequence_is_an_identity_where_there_is_no_message_id(

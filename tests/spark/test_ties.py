@@ -54,7 +54,9 @@ def owners(lake: Lake, made: Dataset) -> list[str]:
     return [row["owner"] for row in rows_of(lake, made)]
 
 
-@pytest.mark.by_day("last-second-in order", why="tests/property/test_ties.py tries every order and split")
+@pytest.mark.by_day(
+    "last-second-in order", why="tests/property/test_ties.py tries every order and split, and test_laws tie first"
+)
 @pytest.mark.parametrize("split", [[[0, 1]], [[0], [1]], [[1], [0]]], ids=["at once", "in order", "backwards"])
 @pytest.mark.parametrize(("tie", "owner"), [("last", "second"), ("first", "first")])
 def test_the_larger_or_smaller_offset_is_the_row_whatever_the_clocks_say(
@@ -99,7 +101,7 @@ def test_two_contents_of_a_version_in_two_partitions_are_red_in_any_order_and_ca
     assert len(owners(lake, made)) == len(ends) - 1
 
 
-@pytest.mark.by_day("the row stays as it is-newer", why="tests/property/test_ties.py has each guard and partition")
+@pytest.mark.by_day("the row stays as it is-contiguous", why="tests/property/test_ties.py has guard newer by day")
 @pytest.mark.parametrize("guard", ["newer", "contiguous"])
 @pytest.mark.parametrize("partitions", [(0, 1), (1, 0)], ids=["the copy is the row", "the row stays as it is"])
 def test_a_row_with_a_copy_in_another_partition_is_placeless_until_its_next_version(

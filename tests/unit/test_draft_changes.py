@@ -107,16 +107,25 @@ def test_rows_in_schema_and_payload_are_drafted_as_rows(tmp_path: Path) -> None:
 def test_what_cannot_be_drafted_says_what_to_do() -> None:
     with pytest.raises(NoDraftError, match="heartbeats"):
         drafted([record(0, {"ts_ms": 1}), record(1, {"ts_ms": 2})])
-    of_signals = [
-        {"ID": "a", "TYPE": "execute-snapshot", "DATA": "{}"},
-        {"id": "b-open", "type": "snapshot-window-open", "data": None},
-    ]
-    for given in (of_signals, [row | {"__deleted": "false"} for row in of_signals]):
-        with pytest.raises(NoDraftError, match=r"signals to a connector \(its signal table\)"):
-            drafted(
-                [record(n, change("c", 1, after=row) if given is of_signals else row) for n, row in enumerate(given)]
-            )
     with pytest.raises(NoDraftError, match="Kafka keys do not name the key of the table"):
         drafted([record(0, change("c", 1)), record(1, change("c", 2))])
     with pytest.raises(NoDraftError, match="nothing in this layout orders them"):
         drafted(changes(), CONNECT)
+
+
+@pytest.mark.parametrize("flattened", [False, True], ids=["whole", "flattened"])
+def test_the_topic_of_a_signal_table_is_no_table(flattened: bool) -> None:
+    rows: list[dict[str, Any]] = [
+        {"ID": "a", "TYPE": "execute-snapshot", "DATA": "{}"},
+        {"id": "b-open", "type": "snapshot-window-open", "data": None},
+    ]
+    values = [row | {"__deleted": "false"} if flattened else change("c", 1, after=row) for row in rows]
+    with pytest.raises(NoDraftError, match=r"signals to a connector \(its signal table\)"):
+        drafted([record(offset, value) for offset, value in enumerate(values)])
+
+
+def test_a_table_with_the_columns_of_a_signal_table_is_drafted() -> None:
+    rows = [{"id": str(n), "type": "invoice", "data": "{}"} for n in range(3)]
+    keys = [{"id": row["id"]} for row in rows]
+    draft = drafted([record(n, change("c", n, after=rows[n]), keys[n]) for n in range(3)])
+    assert entry(draft, "value.envelope")[0] == "debezium"

@@ -18,10 +18,10 @@ from onefold.dataset.load import dataset_files, load_dataset
 
 SHIPPED = Path(__file__).parents[2] / "datasets"
 SHIPPED_GENERATIONS = {
-    "account_entries": "b2ffd6410981",
-    "accounts": "0a188d862754",
-    "orders": "c805f2bf2df0",
-    "page_views": "c5509f52ab8d",
+    "account_entries": "00d71fe17121",
+    "accounts": "b44cd6878cdc",
+    "orders": "5083d742ccf8",
+    "page_views": "7ff45bfb2942",
 }
 SHIPPED_SOURCES = {
     "account_entries": "connect-8c160efe",
@@ -34,22 +34,22 @@ UPSERT: dict[str, Any] = {"mode": "upsert", "key": ["key.account_id"]}
 NEWER = {"from": "long(header.version)", "guard": "newer"}
 CHAIN = {"from": "long(header.version)", "guard": "contiguous"}
 MODES: dict[str, tuple[dict[str, Any], str]] = {
-    "append": ({"mode": "append"}, "5ec5423d7662"),
-    "append, compared without a field": ({"mode": "append", "compare": {"except": ["note"]}}, "1e44e1225913"),
-    "upsert": ({**UPSERT, "version": NEWER}, "ed40da56f7f2"),
-    "upsert, defaults left out": ({**UPSERT, "version": {"from": "long(header.version)"}}, "ed40da56f7f2"),
-    "upsert, tie last": ({**UPSERT, "version": {**NEWER, "tie": "last"}}, "2f1250146247"),
-    "upsert, tie first": ({**UPSERT, "version": {**NEWER, "tie": "first"}}, "24bfd983307c"),
-    "upsert, deletes by tombstone": ({**UPSERT, "version": NEWER, "delete_when": "tombstone"}, "e301590856e8"),
-    "upsert, deletes by a condition": ({**UPSERT, "version": NEWER, "delete_when": "note = 'gone'"}, "8a6bd6a9652b"),
-    "upsert, version of two parts": ({**UPSERT, "version": {"from": ["long(header.epoch)", "amount"]}}, "1bbc07b1af58"),
-    "upsert, versions without gaps": ({**UPSERT, "version": CHAIN}, "91a4d1a3bdb3"),
-    "upsert, versions without gaps from 0": ({**UPSERT, "version": {**CHAIN, "first": 0}}, "22abd5dbc8ca"),
+    "append": ({"mode": "append"}, "ba3706e4d0d1"),
+    "append, compared without a field": ({"mode": "append", "compare": {"except": ["note"]}}, "da3d3c9f30b3"),
+    "upsert": ({**UPSERT, "version": NEWER}, "4b99b34af7f3"),
+    "upsert, defaults left out": ({**UPSERT, "version": {"from": "long(header.version)"}}, "4b99b34af7f3"),
+    "upsert, tie last": ({**UPSERT, "version": {**NEWER, "tie": "last"}}, "74fd451c3ef3"),
+    "upsert, tie first": ({**UPSERT, "version": {**NEWER, "tie": "first"}}, "3ff310af7716"),
+    "upsert, deletes by tombstone": ({**UPSERT, "version": NEWER, "delete_when": "tombstone"}, "8110c4b9ebdc"),
+    "upsert, deletes by a condition": ({**UPSERT, "version": NEWER, "delete_when": "note = 'gone'"}, "2569ef845ef3"),
+    "upsert, version of two parts": ({**UPSERT, "version": {"from": ["long(header.epoch)", "amount"]}}, "857929bd191d"),
+    "upsert, versions without gaps": ({**UPSERT, "version": CHAIN}, "ce0507cc8e8e"),
+    "upsert, versions without gaps from 0": ({**UPSERT, "version": {**CHAIN, "first": 0}}, "1b9c553d13b0"),
     "upsert, expected version": (
         {**UPSERT, "version": {"expected": "long(header.v)", "guard": "contiguous"}},
-        "7e5314ba4f7c",
+        "2ac11b88696b",
     ),
-    "increment": ({"mode": "increment", "key": ["key.account_id"], "add": {"balance": "amount"}}, "c1731076e62b"),
+    "increment": ({"mode": "increment", "key": ["key.account_id"], "add": {"balance": "amount"}}, "05d087907491"),
 }
 """A mode's section of the file, and the generation of a dataset with it."""
 
@@ -57,34 +57,34 @@ ORIGIN = {"cluster": "prod", "incarnation": 2}
 COLUMNS = {"topic": "kafka_topic", "value": "payload", "headers": None}
 EXPORT: dict[str, Any] = {"path": "exports/entries/", "origin": ORIGIN}
 LAYOUTS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "kcat": ({"exports": {**EXPORT, "layout": "kcat"}}, "5ec5423d7662", "entries-c772b86c"),
+    "kcat": ({"exports": {**EXPORT, "layout": "kcat"}}, "ba3706e4d0d1", "entries-c772b86c"),
     "kcat, transactional": (
         {"exports": {**EXPORT, "layout": "kcat", "holes": "transactional"}},
-        "1fca0e306f05",
+        "6734396380d1",
         "entries-c772b86c",
     ),
-    "connect": ({"exports": {**EXPORT, "layout": "connect"}}, "797aa0a758c8", "entries-59dc566e"),
-    "aiven": ({"exports": {**EXPORT, "layout": "aiven"}}, "b684fdfd340c", "entries-5ebe840b"),
+    "connect": ({"exports": {**EXPORT, "layout": "connect"}}, "31dba979d63b", "entries-59dc566e"),
+    "aiven": ({"exports": {**EXPORT, "layout": "aiven"}}, "dc1f313b4c7f", "entries-5ebe840b"),
     "aiven, encoded": (
         {"exports": {**EXPORT, "layout": "aiven", "encoding": {"value": "base64"}}},
-        "e4d8e1c72fbe",
+        "2566a70e7e24",
         "entries-5ebe840b",
     ),
-    "parquet": ({"exports": {**EXPORT, "layout": "parquet"}}, "8b585444ee04", "entries-b92d80a2"),
+    "parquet": ({"exports": {**EXPORT, "layout": "parquet"}}, "5a18f4e45519", "entries-b92d80a2"),
     "parquet, columns": (
         {"exports": {**EXPORT, "layout": "parquet", "columns": COLUMNS}},
-        "ed5181123d45",
+        "e56e60e7fe22",
         "entries-b92d80a2",
     ),
-    "segments": ({"exports": {**EXPORT, "layout": "segments"}}, "0a41638955a1", "entries-858c2295"),
+    "segments": ({"exports": {**EXPORT, "layout": "segments"}}, "2a32aeaaa7e2", "entries-858c2295"),
     "segments, compacted": (
         {"exports": {**EXPORT, "layout": "segments", "holes": "compacted"}},
-        "fc18b297e36b",
+        "cc0c54b6184a",
         "entries-7b0806c4",
     ),
     "kafka": (
         {"kafka": {"connection": "prod", "topics": ["orders", "^returns.*"]}},
-        "9c904678e610",
+        "50f83825f36a",
         "returns-43cabcb2",
     ),
 }

@@ -18,7 +18,7 @@ from onefold.dataset.reserved_columns import LAYOUT, MESSAGE_LEDGER
 from onefold.dataset.sections import Registry
 from onefold.dataset.writer_schema import WriterSchema
 
-RULES = 2
+RULES = 3
 """The number of the rules by which records are decoded and judged. It is part of every generation: a release that gives
 any record another verdict or other fields raises it, and each table is rebuilt before it goes on, so that none mixes
 two sets of rules."""
@@ -29,6 +29,8 @@ RULES_CHANGED = {
     "timestamp (apply.version.max_ahead) is rejected; a delete needs its key, its version and its period only, and "
     "a filter leaves it out only where it is false; apply.version.tie goes by the offset within a partition, and no "
     "longer by the timestamp; an id or a producer's name of letters that a reader does not see is none",
+    3: "a decimal in Base64, of which the schema next to the value has the scale, is the text of its digits in a field "
+    "that is declared string",
 }
 """By number, what these rules do otherwise than those before."""
 

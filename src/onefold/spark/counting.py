@@ -1,4 +1,4 @@
-"""Rows counted."""
+"""Rows of several frames, counted by one job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 
 def count_each(frames: Mapping[str, DataFrame]) -> dict[str, int]:
-    """How many rows each of some frames has, by its name: one job for all, as each has its price."""
+    """How many rows each frame has, by its name: each job has its price, so there is one for all."""
     if not frames:
         return {}
     named = (frame.select(F.lit(name).alias("name")) for name, frame in frames.items())

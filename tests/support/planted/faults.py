@@ -68,6 +68,10 @@ def _keep_no_look(_: Any) -> Any:
     return lambda lake, source, before, look: look
 
 
+def _count_no_messages(_: Any) -> Any:
+    return lambda upserted: False
+
+
 def _refuse_no_column(_: Any) -> Any:
     return lambda condition: []
 
@@ -1025,6 +1029,11 @@ FAULTS: dict[str, Fault] = {
     "the table knows no message": Fault(
         "duplicate/late_copy", "deliveries.with_messages", "No record is looked up in the ledger of messages.",
         "tests/spark/test_deliveries.py::test_in_later_batches_the_ledger_knows_it", _know_no_message,
+    ),
+    "the gate does not count the ledger": Fault(
+        "L2", "_only_adds_messages", "The ledger may gain and lose messages of other batches.",
+        "tests/spark/test_deliveries.py::test_a_ledger_that_gains_or_loses_a_message_of_another_batch_is_red",
+        _count_no_messages,
     ),
     "an earlier delivery leaves the row": Fault(
         "conflict/earlier_delivery", "with_lowered", "No row is lowered.",
