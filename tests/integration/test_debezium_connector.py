@@ -149,6 +149,7 @@ def connectors(captured: Captured, name: str, registry: RegistryServer) -> dict[
     forms = {
         "whole": converted(JSON, schemas__enable="false") | {"decimal.handling.mode": "string"},
         "flat": converted(JSON, schemas__enable="false") | {"decimal.handling.mode": "string"} | flat,
+        "bytes": converted(JSON, schemas__enable="false"),
         "schemas": converted(JSON, schemas__enable="true"),
         "avro": converted(AVRO, **avro) | {"schema.name.adjustment.mode": "avro"},
     }
@@ -353,13 +354,17 @@ class AvroSchemas(dict[int, Any]):
 
 
 def drafted(lake: Lake, form: str, topic: str, folder: Path) -> Dataset:
-    """The dataset that `init` drafts, as it is."""
+    """The dataset that `init` drafts, as it is; but decimals that are bytes without a schema are declared."""
     cluster = Cluster("kafka_default", client_settings(lake.settings, "kafka_default"))
     asked = Asked("registry_default", lambda: open_registry(lake.settings, REGISTRY))
     sample = newest_of_topics(form, cluster, [topic], 1_000)
     draft = draft_dataset(form, Topics("kafka_default", (topic,)), sample, None, asked)
     file = folder / f"{form}.yaml"
     file.write_text(text_of(draft))
+    if form == "bytes":  # no record says what the bytes mean
+        given = yaml.safe_load(file.read_text())
+        given["value"]["fields"]["price"] = "decimal(9,2,base64)?"
+        file.write_text(yaml.safe_dump(given))
     return load_dataset(file)
 
 

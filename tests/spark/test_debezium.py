@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dedup.identity import identify
 from onefold.folding.versions import set_apart
+from onefold.formats.connect_decimals import DECIMAL
 from onefold.lake import Lake
 from onefold.operations.run import BatchRun
 from onefold.proof.decode import decode_again
@@ -30,7 +31,7 @@ Record = tuple[int, int, Any, Any]
 """Partition, offset, key, value"""
 
 
-def change(op: str, id_: int, name: str | None, lsn: int, **source: Any) -> dict[str, Any]:
+def change(op: str, id_: Any, name: str | None, lsn: int, **source: Any) -> dict[str, Any]:
     """As PostgreSQL's connector sends it; of a delete the other fields are made up."""
     row = {"id": id_, "name": name, "qty": lsn}
     images = (
@@ -124,6 +125,46 @@ def test_the_table_is_the_databases(
     done = fold(made, [(0, 10, keys[0], FORMS[form](change("d", 0, None, 15))), (0, 11, keys[0], None)])
     assert done.published, done.red or done.error
     assert names(lake, made) == {1: "updated", 3: "again"}
+    assert prove(session, lake, made).holds
+
+
+NUMERIC = {"type": "bytes", "name": DECIMAL, "parameters": {"scale": "2"}}
+
+
+def described(value: Any) -> Any:
+    """As JsonConverter writes it with schemas.enable=true, of a table whose key is a numeric."""
+    fields = [{"field": "id", **NUMERIC}, {"field": "name", "type": "string"}]
+    images = [{"field": image, "type": "struct", "fields": fields} for image in ("before", "after")]
+    return {"schema": {"type": "struct", "fields": [*fields, *images]}, "payload": value}
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"), [("key.id", None), ("id", "string"), ("key.id", "decimal(9,2)")], ids=["key", "row", "both"]
+)
+def test_a_key_stays_the_same_when_the_connector_writes_its_decimals_in_another_way(
+    key: str, kind: str | None, fold: Callable[..., BatchRun], items: Callable[..., Dataset], session: SparkSession,
+    lake: Lake,
+) -> None:  # fmt: skip
+    """As Base64 next to a schema, then as text with a schema and without one, in keys and in rows."""
+    fields = {"name": "string"} | ({"id": kind} if kind else {})
+    made = items(
+        value={"envelope": "debezium", "fields": fields},
+        apply={"mode": "upsert", "key": [key], "version": {"from": "offset"}},
+    )
+    base64, digits = "ANc=", "2.15"
+    sent = [
+        (described({"id": base64}), described(change("c", base64, "a", 10))),
+        (described({"id": "/w=="}), described(change("c", "/w==", "other", 10))),
+        (described({"id": digits}), described(change("u", digits, "b", 11))),
+        ({"id": digits}, change("u", digits, "c", 12)),
+    ]
+    done = fold(made, [(0, offset, *record) for offset, record in enumerate(sent)])
+    assert done.published, done.red or done.error
+    rows = {str(row["id"]): row["name"] for row in rows_of(lake, made)}
+    assert rows == {"2.15": "c", "-0.01": "other"}
+    done = fold(made, [(0, 4, described({"id": base64}), described(change("d", base64, None, 13)))])
+    assert done.published, done.red or done.error
+    assert [row["name"] for row in rows_of(lake, made)] == ["other"]
     assert prove(session, lake, made).holds
 
 

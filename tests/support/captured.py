@@ -196,13 +196,9 @@ def _read(data: bytes | None, schemas: Mapping[int, Any]) -> Any:
         schema = schemas[int.from_bytes(data[1:5], "big")]
         return fastavro.schemaless_reader(io.BytesIO(data[5:]), schema, None)
     found = json.loads(data)
-    if not found or found.keys() != {"schema", "payload"}:
-        return found
-    change = found["payload"]
-    for row in (change, change.get("after") or {}):
-        if row.get(
-            "price"
-        ):  # with a schema, a decimal is Base64 of its digits, and the column has two behind the point
+    change = found["payload"] if found and found.keys() == {"schema", "payload"} else found
+    for row in (change, change.get("after")) if change else ():
+        if row and "." not in (row.get("price") or "."):  # Base64, of a column with two digits behind the point
             cents = int.from_bytes(b64decode(row["price"]), "big", signed=True)
             row["price"] = f"{cents / 100:.2f}"
     return change

@@ -20,6 +20,8 @@ FIELDS: dict[str, Any] = {
     "days": "date(days)?",
     "n": "struct<d: decimal(9,3)?, list: list<long>?, s: string>?",
     "bytes": "binary?",
+    "u": "decimal(18,2,base64)?",
+    "us": "list<decimal(5,3,base64)>?",
     "m": "map<string, long>?",
     "mm": "map<string, struct<a: json?, m: map<string, binary>?>>?",
     "j": "json?",
@@ -62,6 +64,8 @@ FITTING = {
     "ms": ("1772359200123", "1.7e12"), "ns": ("1772359200123456000",), "days": ("2932896", "-719162", "1e4"),
     "n": ('{"d": 1e1, "s": "y"}', '{"list": [null, 3, 1e0], "s": ""}', "null"), "deep": ("5",),
     "bytes": ('"YWI="', '""', '"' + "QUJD" * 20 + '"', "null"), "m": ("{}", '{"b": 1, "a": 2, "b": 3.0}', '{"é": 7e0}'),
+    "u": ('"JxA="', '"/w=="', '"\\/w=="', '"AA=="', '"DeC2s6dj//8="', "1.50", "null"),
+    "us": ("[]", '["JxA=", null, 1e0]'),
     "mm": (MAP, "{}", '{"w": null, "v": {"m": {}}}'), "j": (*OTHERS, *NUMBERS[:28]),
 }  # fmt: skip
 """Of each field values of its type, written in several ways."""

@@ -425,6 +425,13 @@ REFUSED = [
         'write a_b_drop: {type: "string", from: "a b; drop"}',
     ),
     ("no such unit", "account: string,", 'account: "timestamp(weeks)",', "value", "there is no timestamp(weeks)"),
+    (
+        "Base64 of a default",
+        "account: string,",
+        'account: {type: "decimal(9,2,base64)", default: "1.50"},',
+        "value",
+        "account: the default '1.50' is no decimal(9,2,base64)",
+    ),
     ("no place", "account: string,", 'account: {type: string, from: "a..b"},', "value.fields", "is no name in the rec"),
     ("case", "account: string,", "Transfer: string, account: string,", "value.fields", "one column"),
     ("key format", "key: {format: json}", "key: {format: xml}", "key.format", "string"),

@@ -77,7 +77,13 @@ def schema_of_price(**price: Any) -> dict[str, Any]:
     return {"type": "struct", "fields": [{"field": "before", "type": "struct", "fields": row["fields"]}, row]}
 
 
+PARTS = "struct<d: {0}?, m: map<string, {0}>?>?"
+IN_BASE64 = "decimal(9,2,base64)"
 SCALED = {"type": "bytes", "name": DECIMAL, "parameters": {"scale": "2", "connect.decimal.precision": "9"}}
+
+
+MANY = {"type": "array", "items": SCALED}
+MAP = {"type": "map", "keys": {"type": "string"}, "values": SCALED}
 
 
 @pytest.mark.parametrize(
@@ -103,22 +109,54 @@ SCALED = {"type": "bytes", "name": DECIMAL, "parameters": {"scale": "2", "connec
     ],
 )
 @pytest.mark.parametrize("flat", [False, True], ids=["whole", "flat"])
+@pytest.mark.parametrize("kind", ["decimal(9,2)?", "decimal(9,2,base64)?"])
 def test_a_decimal_is_what_the_schema_next_to_it_says(
-    price: Any, schema: Any, expected: str | None, flat: bool
+    price: Any, schema: Any, expected: str | None, flat: bool, kind: str
 ) -> None:
     row = ROW | {"price": price}
     described = schema_of_price(**schema)
     if flat:
         described = described["fields"][1]
     value = row | {"__op": "u", "__deleted": "false"} if flat else change("u", after=row)
-    found, problems, _, _ = read_one({"schema": described, "payload": value}, dataset())
+    made = dataset(fields=FILE["value"]["fields"] | {"price": kind})
+    found, problems, _, _ = read_one({"schema": described, "payload": value}, made)
     assert (None if "price" in problems else str(found["price"])) == expected
 
 
-def test_decimals_in_base64_go_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("price", "expected"),
+    [
+        ("ANc=", "2.15"),
+        ("/w==", "-0.01"),
+        ("AA==", "0.00"),
+        ("1234", "-26588.24"),
+        (2.15, "2.15"),
+        (None, "None"),
+        ("2.15", None),
+        ("ABI0VniavA==", None),  # more digits than the type has
+        ("ANc", None),
+        ("", None),
+        ("no", None),
+        (True, None),
+    ],
+)
+def test_without_a_schema_the_type_says_that_a_decimal_is_base64(price: Any, expected: str | None) -> None:
+    made = dataset(fields=FILE["value"]["fields"] | {"price": "decimal(9,2,base64)?"})
+    found, problems, _, _ = read_one(change("u", after=ROW | {"price": price}), made)
+    assert (None if "price" in problems else str(found["price"])) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "described"),
+    [("decimal(9,2)?", True), ("decimal(9,2,base64)?", True), ("decimal(9,2,base64)?", False)],
+    ids=["schema", "schema and type", "type"],
+)
+def test_decimals_in_base64_go_the_fast_way(monkeypatch: pytest.MonkeyPatch, kind: str, described: bool) -> None:
     monkeypatch.setattr(columns._Exact, "read", lambda *_: pytest.fail("the exact way"))
-    value = {"schema": schema_of_price(**SCALED), "payload": change("u", after=ROW | {"price": "ANc="})}
-    assert str(read_one(value, dataset())[0]["price"]) == "2.15"
+    value = change("u", after=ROW | {"price": "ANc="})
+    given = {"schema": schema_of_price(**SCALED), "payload": value} if described else value
+    made = dataset(fields=FILE["value"]["fields"] | {"price": kind})
+    assert str(read_one(given, made)[0]["price"]) == "2.15"
 
 
 @pytest.mark.parametrize(("given", "said"), [("ANc=", "2.15"), ("2.15", "2.15"), (None, None)])
@@ -130,6 +168,44 @@ def test_a_decimal_that_is_declared_as_text_is_its_digits(
     made = dataset(fields=FILE["value"]["fields"] | {"price": "string?"})
     value = {"schema": schema_of_price(**SCALED), "payload": change("u", after=ROW | {"price": given})}
     assert read_one(value, made)[0]["price"] == said
+
+
+def test_a_part_of_the_kafka_key_is_no_decimal_in_base64() -> None:
+    apply = FILE["apply"] | {"key": ["key.price"]}
+    value = FILE["value"] | {"fields": FILE["value"]["fields"] | {"price": "decimal(9,2,base64)"}}
+    with pytest.raises(ValidationError, match=r"value\.fields\.price: decimal\(9,2,base64\) is read from values alone"):
+        Dataset.model_validate(FILE | {"apply": apply, "value": value, "key": {"format": "json"}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "schema", "said"),
+    [
+        ("list<decimal(9,2)>", ["ANc=", None, "2.15"], MANY, "[Decimal('2.15'), None, Decimal('2.15')]"),
+        ("list<string>", ["ANc=", "2.15"], MANY, "['2.15', '2.15']"),
+        ("list<decimal(9,2,base64)>", ["ANc=", "1234"], None, "[Decimal('2.15'), Decimal('-26588.24')]"),
+        ("list<decimal(9,2,base64)>", ["ANc="], MANY, "[Decimal('2.15')]"),
+        ("list<decimal(9,2,base64)>", ["1234"], {"type": "array", "items": {"type": "string"}}, "[Decimal('1234.00')]"),
+        ("map<string, string>", {"x": "ANc="}, MAP, "[('x', '2.15')]"),
+        (
+            "struct<d: string, e: string>",
+            {"d": "ANc=", "e": "ANc="},
+            {"type": "struct", "fields": [{"field": "d", **SCALED}, {"field": "e", "type": "string"}]},
+            "{'d': '2.15', 'e': 'ANc='}",
+        ),
+        (
+            "struct<scale: int, value: binary>",
+            {"scale": 2, "value": "ANc="},
+            {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"},
+            "{'scale': 2, 'value': b'\\x00\\xd7'}",
+        ),
+    ],
+)
+def test_decimals_within_a_field_are_what_the_schema_says(kind: str, given: Any, schema: Any, said: str) -> None:
+    made = dataset(fields=FILE["value"]["fields"] | {"price": kind})
+    value = change("u", after=ROW | {"price": given})
+    found, problems, _, _ = read_one({"schema": schema_of_price(**schema), "payload": value} if schema else value, made)
+    assert problems == {}
+    assert str(found["price"]) == said
 
 
 def test_a_delete_has_its_key_and_nothing_else() -> None:
@@ -324,6 +400,14 @@ def described(payload: Any, draw: Random) -> list[Any]:
             members.append({"field": name, "type": "bytes", "name": kind, "parameters": {"scale": str(scale)}})
             number = draw.choice([150, 0, -1, 10**9, 10**6 + draw.randrange(99)])
             payload[name] = draw.choice([base64_of(number)] * 6 + [given, "1234", "RME", 1.5])
+        elif name == "tags" and draw.random() < 0.6:
+            members.append({"field": name, **draw.choice([MANY, {"type": "array", "items": {"type": "string"}}])})
+            payload[name] = draw.choice([[base64_of(215), None], ["1234"], ["2.15", base64_of(-1)], [1.5], [], given])
+        elif name == "name" and draw.random() < 0.4:
+            members.append(
+                {"field": name, "type": "struct", "fields": [{"field": "d", **SCALED}, {"field": "m", **MAP}]}
+            )
+            payload[name] = {"d": draw.choice([base64_of(7), "1234", "7.00", None]), "m": {"x": base64_of(-150)}}
         else:
             members.append({"field": name, "type": "string"})
     return members
@@ -341,8 +425,22 @@ def base64_of(number: int) -> str:
         {"fields": FILE["value"]["fields"] | {"op": "string?", "payload": "string?"}},
         {"envelope": "connect"},
         {"fields": FILE["value"]["fields"] | {"price": "string?"}},
+        {"fields": FILE["value"]["fields"] | {"price": "decimal(9,2,base64)?"}},
+        {"fields": FILE["value"]["fields"] | {"tags": "list<decimal(9,2)>?", "name": PARTS.format("decimal(9,2)")}},
+        {"fields": FILE["value"]["fields"] | {"name": PARTS.format("string")}, "envelope": "connect"},
+        {"fields": FILE["value"]["fields"] | {"tags": f"list<{IN_BASE64}>?", "name": PARTS.format(IN_BASE64)}},
     ],
-    ids=["changes", "known names", "fields with the envelope's names", "connect", "decimals as text"],
+    ids=[
+        "changes",
+        "known names",
+        "fields with the envelope's names",
+        "connect",
+        "decimals as text",
+        "in Base64",
+        "within",
+        "text within",
+        "in Base64 within",
+    ],
 )
 def test_a_batch_is_read_as_a_proof_reads_it(settings: dict[str, Any], draw: Random) -> None:
     made = dataset(**settings)

@@ -18,10 +18,10 @@ from onefold.dataset.load import dataset_files, load_dataset
 
 SHIPPED = Path(__file__).parents[2] / "datasets"
 SHIPPED_GENERATIONS = {
-    "account_entries": "00d71fe17121",
-    "accounts": "b44cd6878cdc",
-    "orders": "5083d742ccf8",
-    "page_views": "7ff45bfb2942",
+    "account_entries": "85b438ab4b00",
+    "accounts": "0c11a923f295",
+    "orders": "dea033c8e246",
+    "page_views": "fc7bbc3738f0",
 }
 SHIPPED_SOURCES = {
     "account_entries": "connect-8c160efe",
@@ -34,22 +34,22 @@ UPSERT: dict[str, Any] = {"mode": "upsert", "key": ["key.account_id"]}
 NEWER = {"from": "long(header.version)", "guard": "newer"}
 CHAIN = {"from": "long(header.version)", "guard": "contiguous"}
 MODES: dict[str, tuple[dict[str, Any], str]] = {
-    "append": ({"mode": "append"}, "ba3706e4d0d1"),
-    "append, compared without a field": ({"mode": "append", "compare": {"except": ["note"]}}, "da3d3c9f30b3"),
-    "upsert": ({**UPSERT, "version": NEWER}, "4b99b34af7f3"),
-    "upsert, defaults left out": ({**UPSERT, "version": {"from": "long(header.version)"}}, "4b99b34af7f3"),
-    "upsert, tie last": ({**UPSERT, "version": {**NEWER, "tie": "last"}}, "74fd451c3ef3"),
-    "upsert, tie first": ({**UPSERT, "version": {**NEWER, "tie": "first"}}, "3ff310af7716"),
-    "upsert, deletes by tombstone": ({**UPSERT, "version": NEWER, "delete_when": "tombstone"}, "8110c4b9ebdc"),
-    "upsert, deletes by a condition": ({**UPSERT, "version": NEWER, "delete_when": "note = 'gone'"}, "2569ef845ef3"),
-    "upsert, version of two parts": ({**UPSERT, "version": {"from": ["long(header.epoch)", "amount"]}}, "857929bd191d"),
-    "upsert, versions without gaps": ({**UPSERT, "version": CHAIN}, "ce0507cc8e8e"),
-    "upsert, versions without gaps from 0": ({**UPSERT, "version": {**CHAIN, "first": 0}}, "1b9c553d13b0"),
+    "append": ({"mode": "append"}, "45d565671534"),
+    "append, compared without a field": ({"mode": "append", "compare": {"except": ["note"]}}, "ff4281ffb0ca"),
+    "upsert": ({**UPSERT, "version": NEWER}, "10ce96c8ec7e"),
+    "upsert, defaults left out": ({**UPSERT, "version": {"from": "long(header.version)"}}, "10ce96c8ec7e"),
+    "upsert, tie last": ({**UPSERT, "version": {**NEWER, "tie": "last"}}, "9af5f5b59c75"),
+    "upsert, tie first": ({**UPSERT, "version": {**NEWER, "tie": "first"}}, "5a46cb160ac0"),
+    "upsert, deletes by tombstone": ({**UPSERT, "version": NEWER, "delete_when": "tombstone"}, "743470131fda"),
+    "upsert, deletes by a condition": ({**UPSERT, "version": NEWER, "delete_when": "note = 'gone'"}, "96e0a41e2591"),
+    "upsert, version of two parts": ({**UPSERT, "version": {"from": ["long(header.epoch)", "amount"]}}, "5a3435e0beed"),
+    "upsert, versions without gaps": ({**UPSERT, "version": CHAIN}, "488d71fe513b"),
+    "upsert, versions without gaps from 0": ({**UPSERT, "version": {**CHAIN, "first": 0}}, "33aac847b778"),
     "upsert, expected version": (
         {**UPSERT, "version": {"expected": "long(header.v)", "guard": "contiguous"}},
-        "2ac11b88696b",
+        "991498d5cfff",
     ),
-    "increment": ({"mode": "increment", "key": ["key.account_id"], "add": {"balance": "amount"}}, "05d087907491"),
+    "increment": ({"mode": "increment", "key": ["key.account_id"], "add": {"balance": "amount"}}, "a0fa111eb25b"),
 }
 """A mode's section of the file, and the generation of a dataset with it."""
 
@@ -57,34 +57,34 @@ ORIGIN = {"cluster": "prod", "incarnation": 2}
 COLUMNS = {"topic": "kafka_topic", "value": "payload", "headers": None}
 EXPORT: dict[str, Any] = {"path": "exports/entries/", "origin": ORIGIN}
 LAYOUTS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "kcat": ({"exports": {**EXPORT, "layout": "kcat"}}, "ba3706e4d0d1", "entries-c772b86c"),
+    "kcat": ({"exports": {**EXPORT, "layout": "kcat"}}, "45d565671534", "entries-c772b86c"),
     "kcat, transactional": (
         {"exports": {**EXPORT, "layout": "kcat", "holes": "transactional"}},
-        "6734396380d1",
+        "cff7b8eaf923",
         "entries-c772b86c",
     ),
-    "connect": ({"exports": {**EXPORT, "layout": "connect"}}, "31dba979d63b", "entries-59dc566e"),
-    "aiven": ({"exports": {**EXPORT, "layout": "aiven"}}, "dc1f313b4c7f", "entries-5ebe840b"),
+    "connect": ({"exports": {**EXPORT, "layout": "connect"}}, "eaea7f7a996b", "entries-59dc566e"),
+    "aiven": ({"exports": {**EXPORT, "layout": "aiven"}}, "401cda91a4c3", "entries-5ebe840b"),
     "aiven, encoded": (
         {"exports": {**EXPORT, "layout": "aiven", "encoding": {"value": "base64"}}},
-        "2566a70e7e24",
+        "91b4178fb97e",
         "entries-5ebe840b",
     ),
-    "parquet": ({"exports": {**EXPORT, "layout": "parquet"}}, "5a18f4e45519", "entries-b92d80a2"),
+    "parquet": ({"exports": {**EXPORT, "layout": "parquet"}}, "98f80b15633a", "entries-b92d80a2"),
     "parquet, columns": (
         {"exports": {**EXPORT, "layout": "parquet", "columns": COLUMNS}},
-        "e56e60e7fe22",
+        "b2dd2e1328a7",
         "entries-b92d80a2",
     ),
-    "segments": ({"exports": {**EXPORT, "layout": "segments"}}, "2a32aeaaa7e2", "entries-858c2295"),
+    "segments": ({"exports": {**EXPORT, "layout": "segments"}}, "ee8c68a08a64", "entries-858c2295"),
     "segments, compacted": (
         {"exports": {**EXPORT, "layout": "segments", "holes": "compacted"}},
-        "cc0c54b6184a",
+        "93e7eb1d26b0",
         "entries-7b0806c4",
     ),
     "kafka": (
         {"kafka": {"connection": "prod", "topics": ["orders", "^returns.*"]}},
-        "50f83825f36a",
+        "9bdcd77ba9f0",
         "returns-43cabcb2",
     ),
 }

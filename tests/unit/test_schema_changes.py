@@ -48,6 +48,7 @@ REFUSED = {
     "removed": ({"note": None}, {}, "note was string, and is none: a field does not go"),
     "narrowed": ({"n": "string"}, {}, "n was int, and is string: a type widens from int to long, or a decimal"),
     "fewer digits": ({"price": "decimal(3,2)?"}, {}, r"price was decimal\(4,2\)\?, and is decimal\(3,2\)\?: a type"),
+    "in Base64": ({"price": "decimal(9,2,base64)?"}, {}, "a type widens"),
     "other scale": ({"price": "decimal(9,3)?"}, {}, "a type widens"),
     "nested": ({"parts": "list<long>?"}, {}, "parts was list<int>., and is list<long>.: a type widens"),
     "required": ({"price": "decimal(4,2)"}, {}, "what is folded may have none"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onefold.dataset.base import not_built
@@ -85,6 +86,12 @@ def check_declaration(dataset: Declaration) -> None:
         if place in _IDENTIFYING and (kind := dataset.type_of(parse(text))) and kind.name == "double":
             raise ValueError(
                 f"{place}: {shorten(text)} is a double: equal doubles are no identity; declare decimal(p,s)"
+            )
+    for name in dataset.keyed_fields:
+        if (kind := dataset.fields[name]).is_base64:
+            raise ValueError(
+                f"value.fields.{name}: {kind} is read from values alone, and the Kafka key has this field, too: "
+                f"declare {replace(kind, base64=False)}, and set decimal.handling.mode=string on the connector"
             )
     for place, text in dataset.expressions():
         _check_kinds(dataset, place, text)

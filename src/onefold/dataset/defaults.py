@@ -45,7 +45,7 @@ def _fits(default: Default, kind: FieldType) -> bool:
         case "double":
             return number and abs(default) < float("inf")  # type: ignore[arg-type]
         case "decimal":
-            return (number or isinstance(default, str)) and _is_decimal(str(default), kind)
+            return (number or (isinstance(default, str) and not kind.base64)) and _is_decimal(str(default), kind)
         case "date":
             return isinstance(default, str) and _is_instant(default, whole_day=True)
         case "timestamp":

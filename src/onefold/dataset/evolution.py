@@ -146,7 +146,8 @@ def _misnamed(lost: set[str], more: set[str]) -> str:
 def _widens(was: FieldType, now: FieldType) -> bool:
     if (was.name, now.name) == ("int", "long"):
         return True
-    return was.name == now.name == "decimal" and now.scale == was.scale and now.precision > was.precision
+    alike = (was.name, was.scale, was.base64) == ("decimal", now.scale, now.base64)
+    return alike and now.name == "decimal" and now.precision > was.precision
 
 
 def _plain(kind: FieldType) -> str:

@@ -18,7 +18,7 @@ from onefold.dataset.reserved_columns import LAYOUT, MESSAGE_LEDGER
 from onefold.dataset.sections import Registry
 from onefold.dataset.writer_schema import WriterSchema
 
-RULES = 3
+RULES = 4
 """The number of the rules by which records are decoded and judged. It is part of every generation: a release that gives
 any record another verdict or other fields raises it, and each table is rebuilt before it goes on, so that none mixes
 two sets of rules."""
@@ -31,6 +31,8 @@ RULES_CHANGED = {
     "longer by the timestamp; an id or a producer's name of letters that a reader does not see is none",
     3: "a decimal in Base64, of which the schema next to the value has the scale, is the text of its digits in a field "
     "that is declared string",
+    4: "so is such a decimal in a Kafka key and within a list, a map or a struct; in these it is a decimal where "
+    "that is declared",
 }
 """By number, what these rules do otherwise than those before."""
 

@@ -35,12 +35,13 @@ _GRAMMAR = r"""
 start: type
 type: (decimal | since | list_of | map_of | struct | NAME) [OPTIONAL]
 since: NAME "(" NAME ")"
-decimal: "decimal" "(" DIGITS "," DIGITS ")"
+decimal: "decimal" "(" DIGITS "," DIGITS ["," BASE64] ")"
 list_of: "list" "<" type ">"
 map_of: "map" "<" NAME "," type ">"
 struct: "struct" "<" field ("," field)* ">"
 field: NAME ":" type
 OPTIONAL: "?"
+BASE64: "base64"
 DIGITS: /\d{1,2}/
 NAME: /[A-Za-z_][A-Za-z0-9_]*/
 %ignore /\s+/
@@ -50,7 +51,8 @@ NAME: /[A-Za-z_][A-Za-z0-9_]*/
 @dataclass(frozen=True, slots=True)
 class FieldType:
     """One declared type; `precision` and `scale` of a decimal, `item` of a list or map, `fields` of a struct, in order;
-    `unit` of a date or timestamp that records have as a whole number since 1970."""
+    `unit` of a date or timestamp that records have as a whole number since 1970; `base64`: of a decimal, records have
+    the number without its point as big-endian bytes, in Base64."""
 
     name: str
     nullable: bool = False
@@ -59,6 +61,7 @@ class FieldType:
     item: FieldType | None = None
     fields: tuple[tuple[str, FieldType], ...] = ()
     unit: str = ""
+    base64: bool = False
 
     @property
     def nested(self) -> bool:
@@ -74,6 +77,12 @@ class FieldType:
         """Whether it, or a part of it, is of the type of this name."""
         parts = [self.item] if self.item else [kind for _, kind in self.fields]
         return self.name == name or any(part.holds(name) for part in parts)
+
+    @property
+    def is_base64(self) -> bool:
+        """Whether it, or a part of it, is a decimal in Base64."""
+        parts = [self.item] if self.item else [kind for _, kind in self.fields]
+        return self.base64 or any(part.is_base64 for part in parts)
 
     @property
     def sql(self) -> str:
@@ -128,7 +137,7 @@ class FieldType:
     def __str__(self) -> str:
         match self.name:
             case "decimal":
-                word = self.sql
+                word = self.sql.replace(")", ",base64)") if self.base64 else self.sql
             case "list":
                 word = f"list<{self.item}>"
             case "map":
@@ -152,17 +161,18 @@ class _Build(Transformer[Any, FieldType]):
             raise ValueError(f"{str(word)!r} is no field type (use {_USE})")
         return FieldType(str(word), bool(optional))
 
-    def decimal(self, digits: list[Any]) -> FieldType:
+    def decimal(self, words: list[Any]) -> FieldType:
+        *digits, base64 = words
         precision, scale = (int(each) for each in digits)
         if not 1 <= precision <= _MOST_DIGITS or scale > precision:
             raise ValueError("a decimal has 1 to 38 digits, and no more behind the point than in all")
-        return FieldType("decimal", precision=precision, scale=scale)
+        return FieldType("decimal", precision=precision, scale=scale, base64=bool(base64))
 
     def since(self, words: list[Any]) -> FieldType:
         name, unit = map(str, words)
         if unit not in UNITS.get(name, ()):
             known = ", ".join(f"{of}({unit})" for of, units in UNITS.items() for unit in units)
-            raise ValueError(f"there is no {name}({unit}) (there are decimal(p,s), {known})")
+            raise ValueError(f"there is no {name}({unit}) (there are decimal(p,s), decimal(p,s,base64), {known})")
         return FieldType(name, unit=unit)
 
     def list_of(self, types: list[FieldType]) -> FieldType:

@@ -6,15 +6,19 @@ Only the schema next to the value has the scale of Connect's `Decimal`. Debezium
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from onefold.formats.text import scaled_text
+from onefold.dataset.types import FieldType
+from onefold.formats.text import Number, json_text, parse_exactly, scaled_text
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 PRECISION = "connect.decimal.precision"
 """The parameter of a schema that has the precision, where the database has one."""
 _VARIABLE = "io.debezium.data.VariableScaleDecimal"
+MAY_BE_DECIMALS = ("decimal", "string")
+"""Types of fields that take a decimal of Connect's: as a number, or as the text of all its digits."""
 _MOST_BYTES, _MOST_SCALE = 500, 1000
 
 
@@ -48,9 +52,57 @@ def read_decimal(value: Any, schema: Any) -> Any:
 def with_decimals(value: Any, schema: Any) -> Any:
     """A value with all its decimals as text."""
     found = read_decimal(value, schema)
-    if found is not value or not isinstance(value, dict):
-        return found
-    return {name: with_decimals(part, schema_at(schema, (name,))) for name, part in value.items()}
+    return found if found is not value else _by_parts(value, schema, with_decimals)
+
+
+def with_digits(value: Any, schema: Any, kind: FieldType) -> Any:
+    """A value with its decimals as text where a declared type asks for text or a decimal, and as a number where it says
+    that they are Base64: next to a schema, that alone says what is."""
+    if not isinstance(schema, Mapping):
+        return value
+    if kind.name in MAY_BE_DECIMALS:
+        found = read_decimal(value, schema)
+        return Number(found) if kind.base64 and isinstance(found, str) else found
+    if kind.item:
+        return _by_parts(value, schema, partial(with_digits, kind=kind.item))
+    return (
+        {
+            name: with_digits(part, schema_at(schema, (name,)), of) if (of := dict(kind.fields).get(name)) else part
+            for name, part in value.items()
+        }
+        if kind.fields and isinstance(value, dict)
+        else value
+    )
+
+
+def _by_parts(value: Any, schema: Any, read: Callable[[Any, Any], Any]) -> Any:
+    """A value with its parts read, each next to its own schema."""
+    inner = schema if isinstance(schema, Mapping) else {}
+    if isinstance(value, list):
+        return [read(part, inner.get("items")) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if inner.get("type") == "map":
+        return {name: read(part, inner.get("values")) for name, part in value.items()}
+    return {name: read(part, schema_at(schema, (name,))) for name, part in value.items()}
+
+
+def has_decimals(schema: Any) -> bool:
+    """Whether a schema, or a part of it, is that of a decimal."""
+    if isinstance(schema, Mapping):
+        return schema.get("name") in (DECIMAL, _VARIABLE) or any(map(has_decimals, schema.values()))
+    return isinstance(schema, list) and any(map(has_decimals, schema))
+
+
+def json_with_decimals(data: bytes) -> bytes:
+    """JSON that may be `{schema, payload}`, with all decimals of its payload as text; other bytes as they are."""
+    try:
+        found = parse_exactly(data.decode())
+        if not isinstance(found, dict) or found.keys() != {"schema", "payload"}:
+            return data
+        return json_text({**found, "payload": with_decimals(found["payload"], found["schema"])}).encode()
+    except (ValueError, RecursionError):
+        return data
 
 
 def decimal_text(text: str, scale: int) -> str | None:

@@ -8,21 +8,65 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-_UNAVAILABLE = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
+from onefold.dataset.types import FieldType
+from onefold.formats.text import Number
+
+UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
 
 
-def with_number(value: Any, schema: Any, place: Sequence[str]) -> Any:
-    """A value with the number at a place as text, where its schema says that it is there in Base64."""
+def with_numbers(value: Any, schema: Any, place: Sequence[str], kind: FieldType) -> Any:
+    """A value with the numbers of a field of a type, at a place, as text, where its schema says that they are Base64;
+    and as numbers, where the type says so. All text that is declared as Base64 is digits then."""
     if not isinstance(schema, dict):
         return value
     if not place:
-        return _number(value, schema)
+        return _of_type(value, schema, kind)
     if not isinstance(value, dict) or place[0] not in value:
         return value
+    return {**value, place[0]: with_numbers(value[place[0]], _members(schema).get(place[0]), place[1:], kind)}
+
+
+def _of_type(value: Any, schema: Any, kind: FieldType) -> Any:
+    if not isinstance(schema, dict):
+        return value
+    match kind.name, value:
+        case (("decimal" | "string"), _):
+            found = _number(value, schema)
+            return Number(found) if kind.base64 and isinstance(found, str) and found not in UNAVAILABLE else found
+        case "list", list():
+            return [_of_type(part, schema.get("items"), kind.item) for part in value] if kind.item else value
+        case "map", dict() if kind.item:
+            inner = _members(schema)
+            at = (lambda _: schema.get("values")) if schema.get("type") == "map" else inner.get
+            return {name: _of_type(part, at(name), kind.item) for name, part in value.items()}
+        case "struct", dict():
+            of, inner = dict(kind.fields), _members(schema)
+            return {
+                name: _of_type(part, inner.get(name), of[name]) if name in of else part for name, part in value.items()
+            }
+        case _:
+            return value
+
+
+def with_all_numbers(value: Any, schema: Any) -> Any:
+    """A value with all numbers as text that its schema says are Base64."""
+    if not isinstance(schema, dict):
+        return value
+    found = _number(value, schema)
+    if found is not value:
+        return found
+    if isinstance(value, list):
+        return [with_all_numbers(part, schema.get("items")) for part in value]
+    if not isinstance(value, dict):
+        return value
+    inner = dict.fromkeys(value, schema.get("values")) if schema.get("type") == "map" else _members(schema)
+    return {name: with_all_numbers(part, inner.get(name)) for name, part in value.items()}
+
+
+def _members(schema: dict[str, Any]) -> dict[str, Any]:
     members = schema.get("fields")
     parts = [part for part in members if isinstance(part, dict)] if isinstance(members, list) else []
-    of_name = {part.get("field"): part for part in parts if isinstance(part.get("field"), str)}
-    return {**value, place[0]: with_number(value[place[0]], of_name.get(place[0]), place[1:])}
+    return {part["field"]: part for part in parts if isinstance(part.get("field"), str)}
 
 
 def _number(value: Any, schema: dict[str, Any]) -> Any:
@@ -34,7 +78,7 @@ def _number(value: Any, schema: dict[str, Any]) -> Any:
             scale = parameters.get("scale") if isinstance(parameters, dict) else None
         case _:
             return value
-    found = _digits(text, str(scale)) if isinstance(text, str) and text != _UNAVAILABLE else None
+    found = _digits(text, str(scale)) if isinstance(text, str) and text not in UNAVAILABLE else None
     return value if found is None else found
 
 

@@ -36,6 +36,7 @@ from onefold.formats.text import BOM, MOST_BYTES, Number, json_text, nests_too_d
 from onefold.formats.wire import MessagePlace
 from onefold.proof import avro, protobuf
 from onefold.proof.cloudevents import event_opener
+from onefold.proof.connect_decimals import with_all_numbers
 from onefold.proof.envelopes import NOTHING, Change, is_placeholder, opener
 from onefold.proof.registered import Headers, name_of, reader
 from onefold.proof.registered import ReadBy as BySchema
@@ -82,6 +83,8 @@ _TIMESTAMP = re.compile(
 )
 _PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_UNSCALED = 500
+"""Bytes of a decimal in Base64."""
 _MOST_DIGITS = 38
 _RANGES = {"int": 1 << 31, "long": 1 << 63}
 _DECODERS = {ValueFormat.AVRO: avro.decoder, ValueFormat.PROTOBUF: protobuf.decoder}
@@ -307,7 +310,7 @@ def _key_of(data: bytes | None, key_format: str, read: Read, *, wrapped: bool) -
     if found is _ABSENT or _is_cut(found):
         return _ABSENT, None, False
     if wrapped and isinstance(found, dict) and set(found) in ({"payload"}, {"schema", "payload"}):
-        found = found["payload"]
+        found = with_all_numbers(found["payload"], found.get("schema"))
     return found, _scalar_text(found), True
 
 
@@ -425,7 +428,7 @@ def _typed(value: Any, kind: FieldType) -> Any:
         case "string":
             return _text(value)
         case "decimal":
-            return _of_text(value if isinstance(value, Number) else _text(value), kind)
+            return _of_text(_digits(value, kind), kind)
         case "int" | "long" | "double":
             return _of_text(_of(value, Number), kind)
         case _:
@@ -442,6 +445,16 @@ def _of_parts(value: Any, kind: FieldType) -> Any:
     return [
         (_text(name), _typed(item, kind.item)) for name, item in sorted(_of(value, dict).items(), key=_order_of_names)
     ]
+
+
+def _digits(value: Any, kind: FieldType) -> str:
+    """The digits of a decimal."""
+    if isinstance(value, Number) or not kind.base64:
+        return value if isinstance(value, Number) else _text(value)
+    data = _binary(_text(value))
+    if not 0 < len(data) <= _MOST_UNSCALED:
+        raise WrongError
+    return f"{int.from_bytes(data, 'big', signed=True)}e-{kind.scale}"
 
 
 def _order_of_names(entry: tuple[str, Any]) -> bytes:

@@ -13,11 +13,10 @@ from typing import Any
 from onefold.dataset import Dataset
 from onefold.dataset.envelopes import Envelope
 from onefold.formats.text import Number, json_text, nests_too_deep, parse_exactly
-from onefold.proof.connect_decimals import with_number
+from onefold.proof.connect_decimals import UNAVAILABLE, with_numbers
 
 _NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?"
 _ABSENT: Any = ...
-_UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,9 @@ def opener(dataset: Dataset) -> Callable[[Any], Change]:
     tops = {place[0] for name in key for place in dataset.read_places[name]}
     attributes = dataset.envelope_attributes
     decimals = [
-        place
+        (place, kind)
         for name, kind in dataset.fields.items()
-        if kind.name in ("decimal", "string")
+        if kind.holds("decimal") or kind.holds("string")
         for place in dataset.read_places[name]
     ]
     images: tuple[tuple[str, ...], ...] = ((), ("before",), ("after",))
@@ -62,8 +61,8 @@ def opener(dataset: Dataset) -> Callable[[Any], Change]:
             return Change.of(value)
         if set(value) in ({"payload"}, {"schema", "payload"}):
             schema, value = value.get("schema"), value["payload"]
-            for place in ((*image, *place) for place in decimals for image in images):
-                value = with_number(value, schema, place)
+            for place, kind in (((*image, *place), kind) for place, kind in decimals for image in images):
+                value = with_numbers(value, schema, place, kind)
             if value is None:
                 return Change(None, is_null=True)
             if not isinstance(value, dict):
@@ -144,7 +143,7 @@ def is_placeholder(given: Any) -> bool:
         case {"__debezium_unavailable_value": _} if len(given) == 1:
             return True
         case str():
-            return given in _UNAVAILABLE
+            return given in UNAVAILABLE
         case _:
             return False
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
 from onefold.formats.cloudevents import CONTENT_TYPE, PREFIX, BinaryEvent, attributes_in, headers_of
+from onefold.formats.connect_decimals import json_with_decimals
 from onefold.formats.envelopes import NoRowError
 from onefold.formats.structured_json import FormatError, TooLargeError
 from onefold.formats.wire import Header, header_names
@@ -107,6 +108,20 @@ def decoded(data: Column, section: str, made: Callable[[], ToJson]) -> Column:
 
     header = header_of(section)
     return _once(run, DECODED)(data, header["key"], header["value"])
+
+
+def with_decimals(data: Column) -> Column:
+    """JSON keys (binary) that may be `{schema, payload}`, with the digits of decimals that the schema says are Base64.
+    Python sees only those that may have such a schema."""
+
+    def run(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        for batch in batches:
+            given = batch.to_pylist()
+            yield pa.array([None if key is None else json_with_decimals(key) for key in given], pa.binary())
+
+    text = data.cast("string")
+    may_be = F.contains(text, F.lit("Decimal")) | F.contains(text, F.lit("\\u"))
+    return F.coalesce(_function(run, "binary")(F.when(may_be, data)), data)
 
 
 def _said(json: Json) -> dict[str, Any] | None:

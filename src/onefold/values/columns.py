@@ -33,7 +33,14 @@ from onefold.formats.cloudevents import (
     data_of,
     no_data,
 )
-from onefold.formats.connect_decimals import decimal_text, read_decimal, scale_of, schema_at
+from onefold.formats.connect_decimals import (
+    MAY_BE_DECIMALS,
+    decimal_text,
+    has_decimals,
+    scale_of,
+    schema_at,
+    with_digits,
+)
 from onefold.formats.envelopes import (
     AFTER,
     BINARY,
@@ -196,8 +203,6 @@ class _Row:
 _UNAVAILABLE = (
     ": the connector did not have the value, which the change left as it was; set REPLICA IDENTITY FULL on the table"
 )
-_MAY_BE_DECIMALS = ("decimal", "string")
-"""Types of fields that take a decimal of Connect's: as a number, or as the text of all its digits."""
 _MOST_SCHEMAS = 1000
 """Schemas next to values that are known at once."""
 _FIRST = 20
@@ -271,9 +276,9 @@ class _Exact:
         value = next((value for value in given if value is not ABSENT), self._defaults.get(name, ABSENT))
         if self._fields.envelope is Envelope.DEBEZIUM and is_unavailable(value):
             raise ProblemError(Reason.UNAVAILABLE_VALUE, _UNAVAILABLE)
-        if shape.may_have_schema and self._fields.kinds[name].name in _MAY_BE_DECIMALS:
+        if shape.may_have_schema and "schema" in found:
             place = next((place for place in places if _below(found, place) is not ABSENT), ())
-            return read_decimal(value, schema_at(found.get("schema"), place[len(shape.around) :]))
+            return with_digits(value, schema_at(found["schema"], place[len(shape.around) :]), self._fields.kinds[name])
         return value
 
     def _unknown(self, inner: Any, shape: Shape) -> list[str] | None:
@@ -420,44 +425,56 @@ class _Fast:
         return self._has_placeholders and any(placeholder in value for placeholder in PLACEHOLDER_BYTES)
 
 
+_Scale = int | UnsetType | None
+
+
 class _Scales:
     """The scales of decimals that Connect's schemas say are Base64, in the fast way: each schema is looked at once."""
 
     def __init__(self, fields: Fields, shape: Shape, tree: _Tree) -> None:
         all_places = fields.places_in(shape)
         self._places = {
-            at: [place[len(shape.around) :] for place in all_places[name]]
+            at: (kind, [place[len(shape.around) :] for place in all_places[name]])
             for at, (name, kind) in enumerate(fields.kinds.items())
-            if kind.name in _MAY_BE_DECIMALS
+            if any(map(kind.holds, MAY_BE_DECIMALS))
         }
-        """By the number of a field its places, in a schema."""
+        """By the number of a field its type, and its places in a schema."""
         self._schema = attrgetter(tree.attributes(("schema",))[0])
-        self._known: dict[bytes, dict[int, int | None]] = {}
+        self._known: dict[bytes, dict[int, _Scale]] = {}
 
-    def of(self, records: list[Any]) -> list[dict[int, int | None] | None]:
-        """Of each record the scale of each field, by the field's number; None where the field is no decimal."""
+    def of(self, records: list[Any]) -> list[dict[int, _Scale] | None]:
+        """Of each record the scale of each field, by the field's number; None where the field is no decimal, and
+        `UNSET` where the exact way has to say what it is."""
         schemas = (UNSET if record is None else self._schema(record) for record in records)
         return [None if schema is UNSET else self._of(bytes(schema)) for schema in schemas]
 
-    def _of(self, schema: bytes) -> dict[int, int | None]:
+    def _of(self, schema: bytes) -> dict[int, _Scale]:
         found = self._known.get(schema)
         if found is None:
             if len(self._known) >= _MOST_SCHEMAS:
                 self._known.clear()
             parsed = parse_exactly(schema.decode())
-            # Of several places the first that is there counts: the exact way says which.
-            found = {
-                at: scale_of(schema_at(parsed, places[0])) if len(places) == 1 else None
-                for at, places in self._places.items()
-            }
+            found = {at: _scale_in(parsed, *of) for at, of in self._places.items()}
             self._known[schema] = found
         return found
 
 
-def _with_digits(value: Any, scales: dict[int, int | None] | None, at: int) -> Any:
-    """What was decoded of a field, a text or JSON, with the decimal in place of its Base64."""
-    if value is None or value is UNSET or scales is None or (scale := scales[at]) is None:
+def _scale_in(schema: Any, kind: FieldType, places: Sequence[Place]) -> _Scale:
+    given = [schema_at(schema, place) for place in places]
+    if len(given) == 1 and kind.name in MAY_BE_DECIMALS and (scale := scale_of(given[0])) is not None:
+        return scale
+    # Of several places the first that is there counts; and what has parts is read part by part.
+    odd = any(map(has_decimals, given)) or (kind.is_base64 and any(isinstance(part, Mapping) for part in given))
+    return UNSET if odd else None
+
+
+def _with_digits(value: Any, scales: dict[int, _Scale] | None, at: int) -> Any:
+    """What was decoded of a field, a text or JSON, with the decimal in place of its Base64; `UNSET`: it has to go the
+    exact way."""
+    if value is None or value is UNSET or scales is None or (scale := scales.get(at)) is None:
         return value
+    if scale is UNSET:
+        return UNSET
     if isinstance(value, str):
         found = decimal_text(value, scale)
         return value if found is None else found
@@ -698,8 +715,16 @@ def _decimals(values: list[Any], kind: FieldType) -> tuple[pa.Array, Iterable[in
     sure = rf"-?\d{{1,{kind.precision - kind.scale}}}" if kind.precision > kind.scale else "-?0"
     sure += rf"(\.\d{{1,{kind.scale}}})?" if kind.scale else ""
     raw = [bytes(value) if value is not None else None for value in values]
+    if kind.base64:
+        raw = [_out_of_base64(value, kind.scale) for value in raw]
     texts = pa.array([None if text == b"null" else text for text in raw], pa.binary()).cast(pa.string())
     return _cast(texts, rf'^({sure}|"{sure}")$', lambda sound: pc.utf8_trim(sound, '"').cast(arrow_type(kind)))
+
+
+def _out_of_base64(raw: bytes | None, scale: int) -> bytes | None:
+    """The digits of a decimal in JSON, or what goes the exact way."""
+    digits = _with_digits(raw, {0: scale}, 0)
+    return b"" if digits and digits[:1] == b'"' else digits
 
 
 def _dates(values: list[Any]) -> tuple[pa.Array, Iterable[int]]:

@@ -14,6 +14,7 @@ from decimal import MAX_PREC, Context, Decimal
 from typing import Any
 
 from onefold.dataset.types import FieldType
+from onefold.formats.connect_decimals import decimal_text
 from onefold.formats.text import MOST_SHOWN, SURROGATE, Number, json_text, shown
 from onefold.instants import EPOCH, FIRST, LAST
 from onefold.vocabulary import Reason
@@ -134,6 +135,8 @@ def _double(value: Any, kind: FieldType) -> float | None:
 
 def _decimal(value: Any, kind: FieldType) -> Decimal | None:
     """Its digits, where the type has room for each of them. Zeros at the end are no digits."""
+    if kind.base64 and _is_text(value):
+        value = decimal_text(value, kind.scale)
     if not isinstance(value, str) or not _NUMBER.fullmatch(value):
         return None
     number = Decimal(value)

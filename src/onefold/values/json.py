@@ -9,7 +9,7 @@ from onefold.dataset import Dataset
 from onefold.dataset.expressions import Path
 from onefold.records import envelope as E
 from onefold.spark.strict_json import HALF, key_as_parsed, one_value, without_mark
-from onefold.values.arrow_functions import fields_of, fields_of_events
+from onefold.values.arrow_functions import fields_of, fields_of_events, with_decimals
 from onefold.values.columns import ATTRIBUTES, FIELDS, PROBLEMS, UNKNOWN, UNUSABLE, Fields
 from onefold.values.format import KEY_TEXT, KEY_VARIANT, LEFT_UNREAD
 from onefold.values.key_parts import part_of_key, scalar_text, unwrapped_key
@@ -101,7 +101,7 @@ class KeyReader:
 
     def opened(self, records: DataFrame) -> DataFrame:
         """With the key as VARIANT, and the text of a string or number."""
-        key = self.json.cast("string")
+        key = (with_decimals(self.json) if self._wrapped else self.json).cast("string")
         parsed = one_value(records, F.when(F.is_valid_utf8(key), key_as_parsed(key)), KEY_VARIANT)
         if self._wrapped:
             parsed = parsed.withColumn(KEY_VARIANT, unwrapped_key())
