@@ -5,7 +5,7 @@ producer, and the search for identities that two messages share. The exit code i
 as long.
 
     python -m benchmarks.dedup [--rows 10000000] [--rounds 3]
-    python -m benchmarks.dedup --parts [--rows 1000000]
+    python -m benchmarks.dedup --parts [all_levels] [--rows 1000000]
 
 With `--parts`, the step runs to the end of each of its parts, and the output has what each part adds.
 
@@ -50,6 +50,8 @@ target: {table: bench.rows, buckets: 8}
 ALL_LEVELS = DATASET.replace("name: bench\n", "name: all_levels\n").replace(
     "{message_id: id}", "{producer: {name: account, sequence: seq}, message_id: id, business_key: [account, seq]}"
 )
+DATASETS = {"onefold": "bench", "all_levels": "all_levels"}
+"""Name of the dataset by job."""
 MOST = 1.5
 """The limit of all levels' time, as a multiple of one level's time."""
 EVENTS = "events"
@@ -99,7 +101,7 @@ PARTS = ("read", "decode", "identify", "choose", "write")
 exchange, a sort and windows; the staging table. The whole step counts that table then."""
 
 
-def until(folder: Path, part: str) -> dict[str, float]:
+def until(folder: Path, part: str, name: str = "bench") -> dict[str, float]:
     """The dedup step to the end of a part, whose rows are not written; `write` writes them."""
     from onefold.dataset import load_dataset
     from onefold.dedup.identity import identify
@@ -112,7 +114,7 @@ def until(folder: Path, part: str) -> dict[str, float]:
     from onefold.values.decode import decode
 
     lake, session = _session(folder, f"until-{part}")
-    dataset = load_dataset(folder / "datasets" / "bench.yaml")
+    dataset = load_dataset(folder / "datasets" / f"{name}.yaml")
     plan = plan_batch(lake, dataset, export=str(folder / "export"))
     land_batch(lake, dataset, plan.batch)
     manifest = manifest_of(lake, dataset, plan.batch)
@@ -228,12 +230,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000, help="records in the export")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each job")
-    parser.add_argument("--parts", action="store_true", help="how long each part of the step takes")
-    parser.add_argument("--job", choices=(*JOBS, *PARTS), help=argparse.SUPPRESS)
+    parts = "how long each part of the step takes, with one level or with all"
+    parser.add_argument("--parts", nargs="?", const="onefold", choices=DATASETS, help=parts)
+    of_parts = (f"{part}:{job}" for job in DATASETS for part in PARTS)
+    parser.add_argument("--job", choices=(*JOBS, *of_parts), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.job:
-        job = partial(until, part=args.job) if args.job in PARTS else globals()[args.job]
+        part, _, of = args.job.partition(":")
+        job = partial(until, part=part, name=DATASETS[of]) if of else globals()[part]
         print(json.dumps(job(args.folder)))
         return 0
     console = Console()
@@ -245,12 +250,12 @@ def main() -> int:
         generate(folder / "export", args.rows)
         size = sum(path.stat().st_size for path in (folder / "export").iterdir())
         console.print(f"{args.rows:,} records, {size / 1e9:.2f} GB; {os.cpu_count()} cores")
-        jobs = (*PARTS, "onefold") if args.parts else JOBS
+        jobs = (*(f"{part}:{args.parts}" for part in PARTS), args.parts) if args.parts else JOBS
         found: Found = {job: [] for job in jobs}
         for number in range(args.rounds):
             for job in jobs:
                 found[job].append(run_job("benchmarks.dedup", job, folder))
-                console.print(f"round {number + 1}: {job:<12} {found[job][-1]['seconds']:8.1f} s")
+                console.print(f"round {number + 1}: {job:<20} {found[job][-1]['seconds']:8.1f} s")
                 for left in (*folder.glob("lake-*"), folder / "duckdb", folder / "duckdb.parquet"):
                     shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
     if args.parts:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup.restarts import restarts_of
+from onefold.dedup.sequences import producers_of
 from onefold.lake import Lake
 from onefold.operations.run import BatchRun
 from onefold.quality.documents import CheckResult, gate_of
@@ -117,11 +117,12 @@ def test_a_sequence_that_begins_again_is_found_and_a_retry_is_not(spark: SparkSe
     assert {name: expected(sequences) for name, (sequences, _) in CASES.items()} == {
         name: found for name, (_, found) in CASES.items()
     }
-    found = restarts_of(staged(spark, logs))
+    _, found = producers_of(staged(spark, logs))
     assert {
         overtaken.producer: (overtaken.offset, overtaken.sequence, overtaken.highest) for overtaken in found
     } == wanted
-    assert restarts_of(staged(spark, logs, epoch=0)) == [], "the log's own producers have epochs"
+    assert producers_of(staged(spark, logs), whole=True)[1] == found
+    assert producers_of(staged(spark, logs, epoch=0))[1] == [], "the log's own producers have epochs"
 
 
 def test_a_batch_warns_of_it_by_name_and_position_and_says_what_to_declare(

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Reused
-from onefold.folding.levels import identity_text, searched_levels
+from onefold.folding.levels import identity_digest, identity_text, searched_levels
 from onefold.folding.strategy import folding_of
 from onefold.offsets import Position
 from onefold.tables import staging as C
@@ -25,18 +25,21 @@ def reused_identities(staged: DataFrame, dataset: Dataset, in_periods: Column | 
     ones that are in two periods. At most `LARGEST` are named, narrow levels first.
     `in_periods`: which rows count for their periods; None: all.
 
-    A digest of each identity travels, not the identity; only where that finds one, the texts are compared.
+    Digests travel, not the identities; only where they find one, the texts are compared.
     """
     levels = searched_levels(dataset)
     if not levels:
         return []
-    counted = _identities(staged, dataset, F.lit(True) if in_periods is None else in_periods)
-    found = _grouped(counted, dataset, _digest()).where(_is_reused(dataset)).select("identity").limit(LARGEST)
+    in_periods = F.lit(True) if in_periods is None else in_periods
+    digests = _identities(staged, dataset, in_periods, exact=False)
+    grouped = digests.groupBy("identity").agg(*_extremes(dataset))
+    found = grouped.where(_is_reused(dataset)).select("identity").limit(LARGEST)
     candidates = [row.identity for row in found.collect()]
     if not candidates:
         return []
-    suspect = staged.sparkSession.createDataFrame([(candidate,) for candidate in candidates], "suspect bigint")
-    rows = counted.join(F.broadcast(suspect), _digest() == F.col("suspect"), "left_semi")
+    suspect = staged.sparkSession.createDataFrame([(candidate,) for candidate in candidates], "identity bigint")
+    identities = _identities(staged, dataset, in_periods, exact=True)
+    rows = identities.join(F.broadcast(suspect), "identity", "left_semi")
     place = F.struct(*([C.WITHIN] if dataset.within else []), C.ORDER)
     exact = rows.groupBy("level", "text").agg(
         *_extremes(dataset),
@@ -60,32 +63,28 @@ def reused_identities(staged: DataFrame, dataset: Dataset, in_periods: Column | 
     return sorted(reused, key=lambda identity: (levels.index(identity.level), identity.identity))
 
 
-def _identities(staged: DataFrame, dataset: Dataset, in_periods: Column) -> DataFrame:
-    """A row a record and level: `level`, `text`, and what tells two messages apart; of a deciding identity, its
-    period."""
-    names = dict.fromkeys((*_apart(dataset), C.ORDER))
-    levels = searched_levels(dataset)
-    texts = {level: identity_text(level) for level in levels}
-    if dataset.within:
-        texts[Finding.PERIOD_MOVED] = F.when(in_periods, texts[Finding.PERIOD_MOVED])
-    named = F.array(*(F.struct(F.lit(level).alias("level"), text.alias("text")) for level, text in texts.items()))
+def _identities(staged: DataFrame, dataset: Dataset, in_periods: Column, exact: bool) -> DataFrame:
+    """A row a record and level: `identity`, a digest, and what tells two messages apart; of a deciding identity, its
+    period. `exact`: with `level`, `text` and the order; else what tells apart is digests, too."""
+    named = []
+    for level in searched_levels(dataset):
+        parts = {"identity": identity_digest(level)}
+        if level == Finding.PERIOD_MOVED:
+            parts["identity"] = F.when(in_periods, parts["identity"])
+        if dataset.within:
+            parts["in_period"] = F.lit(level == Finding.PERIOD_MOVED)
+        if exact:
+            parts |= {"level": F.lit(level), "text": identity_text(level)}
+        named.append(F.struct(*(of.alias(name) for name, of in parts.items())))
+    names = dict.fromkeys((*_apart(dataset), C.ORDER) if exact else _apart(dataset))
+    own = [F.col(name) if exact else F.xxhash64(name).alias(name) for name in names]
     # Next to a generator that reads fields of a struct (`_order`) Spark loses other columns (SPARK-39854).
-    rows = staged.where(F.col(C.KEY).isNotNull()).select(*names, named.alias("named"))
-    rows = rows.select(*names, F.inline("named")).where(F.col("text").isNotNull())
+    rows = staged.where(F.col(C.KEY).isNotNull()).select(*own, F.array(*named).alias("named"))
+    rows = rows.select(*names, F.inline("named")).where(F.col("identity").isNotNull())
     if not dataset.within:
         return rows
-    in_period = F.col("level") == Finding.PERIOD_MOVED
-    return rows.withColumns({name: F.when(in_period == (name == C.WITHIN), F.col(name)) for name in _apart(dataset)})
-
-
-def _grouped(identities: DataFrame, dataset: Dataset, identity: Column) -> DataFrame:
-    digests = {name: F.xxhash64(name) for name in _apart(dataset)}
-    rows = identities.select(identity.alias("identity"), *(of.alias(name) for name, of in digests.items()))
-    return rows.groupBy("identity").agg(*_extremes(dataset))
-
-
-def _digest() -> Column:
-    return F.xxhash64("level", "text")
+    of_level = {name: F.col("in_period") == (name == C.WITHIN) for name in _apart(dataset)}
+    return rows.withColumns({name: F.when(of, F.col(name)) for name, of in of_level.items()})
 
 
 def _apart(dataset: Dataset) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from onefold.dedup.documents import WRAP, Anomaly, Producers, Session
+from onefold.dedup.documents import WRAP, Anomaly, Producers, Restart, Session
+from onefold.dedup.restarts import last_restart, restarts_in, with_restart
 from onefold.offsets import TopicPartition
 from onefold.tables import staging as C
 
@@ -31,8 +32,8 @@ def diagnose(records: DataFrame, whole: bool = False) -> DataFrame:
     Takes the partition's four columns, `offset` and `producer` (struct<name, epoch, sequence>, or null); an offset
     may be there more than once. `whole`: no partition has a hole, so that none is looked for, and a log's
     producers are judged side by side. Gives the partition, `offset`, `name`, `epoch`, `sequence`, `outcome`,
-    `missing` (sequences that a gap leaves out) and `place` (the sequence without wraps, from the first of its epoch).
-    One exchange: by partition, or by producer where the logs are whole.
+    `missing` (sequences that a gap leaves out), `place` (the sequence without wraps, from the first of its epoch) and
+    `restart` (`onefold.dedup.restarts`). One exchange: by partition, or by producer where the logs are whole.
     """
     # Digests are sorted several times faster than their texts; a producer counts for each log from the start.
     records = records.withColumn("log", F.xxhash64(*_PARTITION))
@@ -40,18 +41,19 @@ def diagnose(records: DataFrame, whole: bool = False) -> DataFrame:
     ahead_by = F.col("offset") - F.lag("offset").over(log)
     holes = F.sum((ahead_by > 1).cast("int")).over(log.rowsBetween(Window.unboundedPreceding, 0))
     run = F.lit(0) if whole else F.coalesce(holes, F.lit(0))
-    of_producer = Window.partitionBy("who", "log", "run").orderBy("offset")
+    runs = ["who", "log"] if whole else ["who", "log", "run"]
+    in_log, of_producer = (Window.partitionBy(*by).orderBy("offset") for by in (["who", "log"], runs))
     known = (
         records.withColumn("run", run)
         .where(F.col("producer").isNotNull())
         .select(*_PARTITION, "log", "run", "offset", "producer.*")
         .withColumn("who", F.xxhash64("log", "name"))
-        .withColumn("before", F.lag("offset").over(of_producer))
+        .withColumn("before", F.lag("offset").over(in_log))
         .where(F.col("before").isNull() | (F.col("before") != F.col("offset")))
     )
-    of_epoch = Window.partitionBy("who", "log", "run", "epoch").orderBy("offset")
+    of_epoch = Window.partitionBy(*runs, "epoch").orderBy("offset")
     earlier = (Window.unboundedPreceding, -1)
-    stepped = known.withColumns(
+    stepped = with_restart(known, in_log).withColumns(
         {
             "top_epoch": F.max("epoch").over(of_producer.rowsBetween(*earlier)),
             "delta": F.coalesce(_step(F.col("sequence"), F.lag("sequence").over(of_epoch)), F.lit(0)),
@@ -69,9 +71,8 @@ def diagnose(records: DataFrame, whole: bool = False) -> DataFrame:
         .otherwise(ACCEPTED)
     )
     lost = F.when(outcome == GAP, missing).otherwise(0).cast("bigint")
-    return judged.select(
-        *_PARTITION, "offset", "name", "epoch", "sequence", outcome.alias("outcome"), lost.alias("missing"), "place"
-    )
+    found = (outcome.alias("outcome"), lost.alias("missing"), "place", "restart")
+    return judged.select(*_PARTITION, "offset", "name", "epoch", "sequence", *found)
 
 
 def _step(sequence: Column, before: Column) -> Column:
@@ -81,8 +82,9 @@ def _step(sequence: Column, before: Column) -> Column:
     return F.when(F.col("epoch") >= 0, around).otherwise(sequence - before)
 
 
-def producers_of(staged: DataFrame, whole: bool = False) -> Producers:
-    """The account of a staged batch's producers, session by session; at most `SHOWN` of them are listed.
+def producers_of(staged: DataFrame, whole: bool = False) -> tuple[Producers, list[Restart]]:
+    """The account of a staged batch's producers, session by session, of which at most `SHOWN` are listed; and of each
+    named producer on a partition the last restart.
 
     `whole` says that each partition's offsets are one range.
     """
@@ -110,16 +112,19 @@ def producers_of(staged: DataFrame, whole: bool = False) -> Producers:
             *(F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in _OUTCOMES),
             F.sum("missing").alias("missing"),
             *(of.alias(f"first_{name}") for name, of in first_odd.items()),
+            *last_restart(),
             F.count_if(odd).alias("anomalies"),
         )
-        .persist()  # few rows, asked twice
+        .persist()  # few rows, asked several times
     )
     counted = (*_OUTCOMES, "missing", "records")
     try:
-        sums = sessions.agg(F.count("*").alias("sessions"), *(F.sum(name).alias(name) for name in counted)).first()
+        numbers = {"sessions": F.count("*"), "restarts": F.count("restart_offset")}
+        numbers |= {name: F.sum(name) for name in counted}
+        sums = sessions.agg(*(of.alias(name) for name, of in numbers.items())).first()
         assert sums is not None
         order = (F.desc("anomalies"), F.desc("records"), *_PARTITION, "name", "epoch")
-        return Producers(
+        producers = Producers(
             sessions=sums.sessions,
             outcomes={name: sums[name] or 0 for name in _OUTCOMES},
             missing=sums.missing or 0,
@@ -127,6 +132,7 @@ def producers_of(staged: DataFrame, whole: bool = False) -> Producers:
             if sums.sessions
             else [],
         )
+        return producers, restarts_in(sessions) if sums.restarts else []
     finally:
         sessions.unpersist()
 

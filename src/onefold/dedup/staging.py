@@ -13,15 +13,14 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dedup.code_digest import code_digest
-from onefold.dedup.documents import Staged, StagedPartition, staged_key
-from onefold.dedup.positions import has_inconsistent_positions, lines_of, offsets_of
-from onefold.dedup.restarts import restarts_of
+from onefold.dedup.documents import Producers, Restart, Staged, StagedPartition, staged_key
+from onefold.dedup.positions import PartitionOffsets, has_inconsistent_positions, lines_of, offsets_of
 from onefold.dedup.reused_identities import reused_identities
 from onefold.dedup.sequences import producers_of
 from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
-from onefold.offsets import merged, size
+from onefold.offsets import Range, TopicPartition, merged, size
 from onefold.records import envelope as E
 from onefold.spark.concurrently import at_once
 from onefold.spark.flat_structs import read_flat
@@ -127,16 +126,15 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
     if C.NULL_KEY in rows.columns:
         asked["nulls"] = f"{C.NULL_KEY} IS NOT NULL"
     counts += [F.count_if(F.expr(condition)).alias(name) for name, condition in asked.items()]
-    counted, found, reused, restarts = at_once(
+    counted, (found, producers, restarts), reused = at_once(
         session,
         rows.groupBy(E.OBJECT).agg(*counts).collect,
-        partial(offsets_of, rows) if dataset.source.exact else dict,
+        partial(_positions, rows, dataset),
         partial(reused_identities, rows, dataset),
-        partial(restarts_of, rows) if dataset.identity.producer else list,
     )
     objects = {row[E.OBJECT]: row["count"] for row in counted}
     records = sum(objects.values())
-    partitions, refused, inconsistent, whole = {}, {}, False, False
+    partitions, refused, inconsistent = {}, {}, False
     if not dataset.source.exact and any(row["rejected"] for row in counted):
         refused = lines_of(rows.where(F.expr(C.REFUSED)))
     if dataset.source.exact:
@@ -149,9 +147,8 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
             )
             for where, offsets in found.items()
         }
-        held = [merged([*offsets.present, *offsets.quarantined, *offsets.undecided]) for offsets in found.values()]
-        whole = all(len(ranges) == 1 for ranges in held)
-        inconsistent = sum(map(size, held)) < records and has_inconsistent_positions(rows)
+        held = sum(size(_held(offsets)) for offsets in found.values())
+        inconsistent = held < records and has_inconsistent_positions(rows)
     staged = Staged(
         batch=batch,
         generation=dataset.generation,
@@ -165,11 +162,27 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
         keeps_bytes=any(row["bytes"] for row in counted),
         nulls=sum(row["nulls"] for row in counted),
         reused=reused,
-        producers=producers_of(rows, whole) if C.PRODUCER in rows.columns else None,
+        producers=producers,
         restarts=restarts,
         within=periods_of(rows) if dataset.within else None,
     )
     return staged, inconsistent
+
+
+def _positions(
+    rows: DataFrame, dataset: Dataset
+) -> tuple[dict[TopicPartition, PartitionOffsets], Producers | None, list[Restart]]:
+    """The offsets of a staged batch by partition, where they are exact; its producers and their restarts, if it has
+    any: the sequence rule asks whether a partition has holes."""
+    found = offsets_of(rows) if dataset.source.exact else {}
+    if C.PRODUCER not in rows.columns:
+        return found, None, []
+    whole = dataset.source.exact and all(len(_held(offsets)) == 1 for offsets in found.values())
+    return found, *producers_of(rows, whole)
+
+
+def _held(offsets: PartitionOffsets) -> list[Range]:
+    return merged([*offsets.present, *offsets.quarantined, *offsets.undecided])
 
 
 def commit_staging(

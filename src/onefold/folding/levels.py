@@ -31,14 +31,25 @@ def searched_levels(dataset: Dataset) -> tuple[str, ...]:
 def identity_text(level: str) -> Column:
     """An identity of one of `searched_levels` as text; null where a record has none. A producer's names its
     partition."""
-    if level == Finding.PERIOD_MOVED:
-        return F.col(C.IDENTITY)
-    column = F.col(C.LEVELS[level])
-    if level != Level.PRODUCER:
+    column, parts = _parts(level)
+    if len(parts) == 1:
         return column
-    at = [F.col(f"{C.ORDER}.{name}").cast("string") for name in _PARTITION]
-    said = [column[name].cast("string") for name in ("name", "epoch", "sequence")]
-    return F.when(column.isNotNull(), F.concat_ws("/", *at, *said))
+    return F.when(column.isNotNull(), F.concat_ws("/", *(part.cast("string") for part in parts)))
+
+
+def identity_digest(level: str) -> Column:
+    """A digest (bigint) of what `identity_text` names; null where a record has none."""
+    column, parts = _parts(level)
+    return F.when(column.isNotNull(), F.xxhash64(F.lit(level), *parts))
+
+
+def _parts(level: str) -> tuple[Column, list[Column]]:
+    """The column of an identity, and what it consists of."""
+    column = F.col(C.IDENTITY if level == Finding.PERIOD_MOVED else C.LEVELS[level])
+    if level != Level.PRODUCER:
+        return column, [column]
+    at = [F.col(f"{C.ORDER}.{name}") for name in _PARTITION]
+    return column, [*at, *(column[name] for name in ("name", "epoch", "sequence"))]
 
 
 def with_levels(
