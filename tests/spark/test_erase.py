@@ -317,7 +317,6 @@ def test_a_batch_that_is_judged_meanwhile_disturbs_it(
     assert files_with(lake, *PERSON) == []
 
 
-@pytest.mark.nightly(reason="what is landed of a key goes in the other tests by day, from published tables")
 def test_nothing_was_ever_published_and_what_is_landed_of_the_key_goes(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.quality.expectations import check_rows
+from onefold.quality.expectations import FEW, check_rows
 from onefold.vocabulary import RowState
 from tests.support.pipeline import accounts, entries
 
@@ -66,8 +66,12 @@ def test_L3_a_duplicate_key_is_found(
     shape = ", ".join(filter(None, ["_key binary, _state string", columns]))
 
     def checks(*rows: tuple[Any, ...]) -> dict[str, tuple[str, str, bool]]:
-        found = chain.from_iterable(check_rows(made(dataset), spark.createDataFrame(rows, shape)).values())
-        return {check.title: (check.status, check.law, check.waivable) for check in found}
+        frame = spark.createDataFrame(rows, shape)
+        few, many = (
+            list(chain.from_iterable(check_rows(made(dataset), frame, count).values())) for count in (2, FEW + 1)
+        )
+        assert few == many, "with Spark and without it"
+        return {check.title: (check.status, check.law, check.waivable) for check in few}
 
     live, deleted = (b"1", RowState.LIVE, *row), (b"1", RowState.DELETED, *row)
     fine = {name: ("passed", "L3", False) if "unique" in name else ("passed", "", True) for name in others}

@@ -59,6 +59,27 @@ def test_every_package_has_tests_and_every_test_file_a_package() -> None:
     assert {str(file.relative_to(TESTS)) for file in TESTS.rglob("test_*.py")} - listed == set()
 
 
+def test_what_holds_a_claim_by_day_runs_by_day() -> None:
+    """A reason that names a test, or a file of which all tests wait for the night, would be none."""
+    asleep = {(test.file, test.test) for test in waiting() if not test.by_day}
+    awake = {
+        (str(file.relative_to(TESTS)), test)
+        for file in TESTS.rglob("test_*.py")
+        for test in re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE)
+    }
+    awake = {(file, test) for file, test in awake if not {(file, ""), (file, test)} & asleep}
+    wrong = []
+    for test in waiting():
+        for place, word in re.findall(r"\b(?:tests/(\w+)/)?(test_\w+)", test.reason):
+            others = awake - {(test.file, test.test)}
+            of_file = [
+                file for file, _ in others if file == f"{place}/{word}.py" or (not place and Path(file).stem == word)
+            ]
+            if not of_file and not any(name.startswith(word) for _, name in others):
+                wrong.append(f"{test.file}::{test.test}: {word}")
+    assert wrong == []
+
+
 def test_what_holds_a_claim_by_day_exists() -> None:
     """The files and tests that the reasons of what waits for the night name."""
     files = {file.stem: file.read_text() for file in TESTS.rglob("test_*.py")}

@@ -49,7 +49,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         counts, of_rows, readers = at_once(
             session,
             partial(count_rows, session, dataset, upserted, changed, forgotten, links, _lost(lake, dataset, upserted)),
-            partial(check_rows, dataset, changed),
+            partial(check_rows, dataset, changed, sum(upserted.changes.values())),
             partial(count_reader_changes, session, dataset, upserted, forgotten),
         )
         examples = examples_of(session, dataset, upserted)
