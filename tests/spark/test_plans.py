@@ -279,7 +279,7 @@ def test_L8_with_every_level_a_batch_is_shuffled_with_its_payload_once_and_narro
     assert (staging.writes, staging.exchanges) == ("AppendData", 1)
     # By object; by identity; by partition, then by range: they run at the same time, so in any order.
     assert sorted(statement.exchanges for statement in at_once) == [1, 1, 2]
-    # By producer and by session, which are kept; there are few, in one part, so that to sum and to order them needs none.
+    # By producer and by session. What is kept of few sessions is in one part, which is summed and ordered as it is.
     assert (sessions.exchanges, listed.exchanges) == (2, 2)
     narrow = {C.KEY, *FLAT_ORDER.values(), *PRODUCER, C.MESSAGE_ID, C.BUSINESS_KEY, C.VERDICT, C.REASON, "_object"}
     for statement in (*at_once, sessions, listed):
