@@ -40,6 +40,8 @@ SETTINGS = {
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     # The embedded catalog's files and small batches: no more tasks than there is data for.
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "64",
+    # No session brings classes of its own; a loader for each would slow planning and the start of tasks.
+    "spark.sql.artifact.isolation.enabled": "false",
     # What is kept in memory has no more parts than there is data for, either.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     # Naming the line of Python that made each column costs most of the time of planning a small batch.
