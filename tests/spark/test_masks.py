@@ -22,7 +22,8 @@ from onefold.operations.decision_requests import Request
 from onefold.operations.stuck_batches import judged
 from onefold.orchestration.approval import body_of
 from onefold.proof.prove import prove
-from onefold.quality.branch_facts import changed_rows, count_rows
+from onefold.quality.branch_facts import count_rows
+from onefold.quality.branch_rows import changed_rows
 from onefold.report import describe
 from onefold.report.page import render
 from onefold.tables.names import state_table

@@ -18,9 +18,10 @@ from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
-from onefold.quality.branch_facts import changed_rows, newer_than_their_row
+from onefold.quality.branch_rows import changed_rows
 from onefold.quality.checks import CHECKS, Behind
 from onefold.quality.documents import CheckResult
+from onefold.quality.first_records import newer_than_their_row
 from onefold.spark.flat_structs import read_flat
 from onefold.tables import actions as U
 from onefold.tables import staging as C

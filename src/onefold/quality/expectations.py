@@ -74,7 +74,7 @@ def expect(
 def check_rows(dataset: Dataset, changed: DataFrame, expected_rows: int) -> dict[str, list[CheckResult]]:
     """What the checks that expect something of rows find, by the check's id.
 
-    `changed` is `branch_facts.changed_rows`: of its live rows these checks see the key's columns and digest.
+    `changed` is `branch_rows.changed_rows`: of its live rows these checks see the key's columns and digest.
     `expected_rows` says how many there should be: few are fetched by one Spark job, which takes less than the
     job for each check that Great Expectations starts otherwise.
     """

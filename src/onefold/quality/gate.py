@@ -15,7 +15,8 @@ from onefold.decisions.conflicts import conflicts_named, lost_contents
 from onefold.decisions.marks import marks_named
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
-from onefold.quality.branch_facts import changed_rows, contradicted_batches, count_rows, gather_facts
+from onefold.quality.branch_facts import contradicted_batches, count_rows, gather_facts
+from onefold.quality.branch_rows import changed_rows
 from onefold.quality.checks import CHECKS, BranchFacts
 from onefold.quality.documents import CheckResult, GateResult, apply_check
 from onefold.quality.evidence import with_digests

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.folding.strategy import folding_of
-from onefold.quality.branch_facts import acting
+from onefold.quality.branch_rows import acting
 from onefold.quality.documents import ReaderChanges
 from onefold.spark.key_filter import narrowed
 from onefold.tables import staging as C

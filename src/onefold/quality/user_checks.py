@@ -19,7 +19,7 @@ from onefold.dataset.expressions import Expression
 from onefold.dataset.masks import masks_of
 from onefold.iceberg.commits import ROOT
 from onefold.lake import Lake
-from onefold.quality.branch_facts import live_rows, written_rows
+from onefold.quality.branch_rows import live_rows, written_rows
 from onefold.quality.documents import CheckResult, GateResult
 from onefold.quality.evidence import digest_of_rows
 from onefold.quality.expectations import CONDITION, Outcome, expect, result_of

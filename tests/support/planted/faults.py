@@ -998,7 +998,7 @@ FAULTS: dict[str, Fault] = {
         _repeat_in_time,
     ),
     "filtered versions are not compared": Fault(
-        "filtered/filter", "branch_facts.filtered_newer", "No filtered record is newer than a row.",
+        "filtered/filter", "first_records.filtered_newer", "No filtered record is newer than a row.",
         "tests/spark/test_filters.py::test_a_newer_version_that_the_filter_leaves_out_is_red_and_named",
         _compare_no_filtered_record,
     ),
