@@ -98,6 +98,7 @@ MAP = {"type": "map", "keys": {"type": "string"}, "values": SCALED}
         (None, SCALED, "None"),
         ("2.15", SCALED, "2.15"),  # the mode has changed, and the schema not
         (2.15, SCALED, "2.15"),
+        (1234, SCALED, "1234.00"),  # decimal.format=NUMERIC
         ("no", SCALED, None),
         ("ANc", SCALED, None),
         ("ANc=", SCALED | {"parameters": {"scale": "0"}}, "215.00"),
@@ -110,10 +111,11 @@ MAP = {"type": "map", "keys": {"type": "string"}, "values": SCALED}
 )
 @pytest.mark.parametrize("flat", [False, True], ids=["whole", "flat"])
 @pytest.mark.parametrize("kind", ["decimal(9,2)?", "decimal(9,2,base64)?"])
+@pytest.mark.parametrize("n", [1, 1.0], ids=["the fast way", "the exact way"])
 def test_a_decimal_is_what_the_schema_next_to_it_says(
-    price: Any, schema: Any, expected: str | None, flat: bool, kind: str
+    price: Any, schema: Any, expected: str | None, flat: bool, kind: str, n: float
 ) -> None:
-    row = ROW | {"price": price}
+    row = ROW | {"price": price, "n": n}
     described = schema_of_price(**schema)
     if flat:
         described = described["fields"][1]
@@ -399,10 +401,12 @@ def described(payload: Any, draw: Random) -> list[Any]:
             scale, kind = draw.choice([2, 2, 0, 4, -1]), draw.choice([DECIMAL] * 4 + ["other"])
             members.append({"field": name, "type": "bytes", "name": kind, "parameters": {"scale": str(scale)}})
             number = draw.choice([150, 0, -1, 10**9, 10**6 + draw.randrange(99)])
-            payload[name] = draw.choice([base64_of(number)] * 6 + [given, "1234", "RME", 1.5])
+            payload[name] = draw.choice([base64_of(number)] * 6 + [given, "1234", "RME", 1.5, 1234])
         elif name == "tags" and draw.random() < 0.6:
             members.append({"field": name, **draw.choice([MANY, {"type": "array", "items": {"type": "string"}}])})
-            payload[name] = draw.choice([[base64_of(215), None], ["1234"], ["2.15", base64_of(-1)], [1.5], [], given])
+            payload[name] = draw.choice(
+                [[base64_of(215), None], ["1234"], ["2.15", base64_of(-1)], [1.5, 1234], [], given]
+            )
         elif name == "name" and draw.random() < 0.4:
             members.append(
                 {"field": name, "type": "struct", "fields": [{"field": "d", **SCALED}, {"field": "m", **MAP}]}

@@ -32,7 +32,7 @@ RULES_CHANGED = {
     3: "a decimal in Base64, of which the schema next to the value has the scale, is the text of its digits in a field "
     "that is declared string",
     4: "so is such a decimal in a Kafka key and within a list, a map or a struct; in these it is a decimal where "
-    "that is declared",
+    "that is declared; a JSON number next to such a schema (decimal.format=NUMERIC) is never taken for Base64",
 }
 """By number, what these rules do otherwise than those before."""
 

@@ -45,7 +45,9 @@ def read_decimal(value: Any, schema: Any) -> Any:
         scale, text = _scale(value.get("scale")), value.get("value")
     else:
         scale, text = scale_of(schema), value
-    found = None if scale is None or not isinstance(text, str) else decimal_text(text, scale)
+    # With `decimal.format=NUMERIC` the converter writes numbers, next to the same schema.
+    is_text = isinstance(text, str) and not isinstance(text, Number)
+    found = decimal_text(text, scale) if is_text and scale is not None else None
     return value if found is None else found
 
 
@@ -65,14 +67,10 @@ def with_digits(value: Any, schema: Any, kind: FieldType) -> Any:
         return Number(found) if kind.base64 and isinstance(found, str) else found
     if kind.item:
         return _by_parts(value, schema, partial(with_digits, kind=kind.item))
-    return (
-        {
-            name: with_digits(part, schema_at(schema, (name,)), of) if (of := dict(kind.fields).get(name)) else part
-            for name, part in value.items()
-        }
-        if kind.fields and isinstance(value, dict)
-        else value
-    )
+    if not isinstance(value, dict):
+        return value
+    declared = {name: of for name, of in kind.fields if name in value}
+    return value | {name: with_digits(value[name], schema_at(schema, (name,)), of) for name, of in declared.items()}
 
 
 def _by_parts(value: Any, schema: Any, read: Callable[[Any, Any], Any]) -> Any:

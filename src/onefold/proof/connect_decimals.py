@@ -78,7 +78,8 @@ def _number(value: Any, schema: dict[str, Any]) -> Any:
             scale = parameters.get("scale") if isinstance(parameters, dict) else None
         case _:
             return value
-    found = _digits(text, str(scale)) if isinstance(text, str) and text not in UNAVAILABLE else None
+    is_text = isinstance(text, str) and not isinstance(text, Number) and text not in UNAVAILABLE
+    found = _digits(text, str(scale)) if is_text else None
     return value if found is None else found
 
 
