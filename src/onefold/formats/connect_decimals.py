@@ -46,8 +46,9 @@ def read_decimal(value: Any, schema: Any) -> Any:
     else:
         scale, text = scale_of(schema), value
     # With `decimal.format=NUMERIC` the converter writes numbers, next to the same schema.
-    is_text = isinstance(text, str) and not isinstance(text, Number)
-    found = decimal_text(text, scale) if is_text and scale is not None else None
+    if scale is None or not isinstance(text, str) or isinstance(text, Number):
+        return value
+    found = decimal_text(text, scale)
     return value if found is None else found
 
 
