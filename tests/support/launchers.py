@@ -28,11 +28,10 @@ SMALL = {
 """For some hundred rows: no more tasks than cores."""
 PLANNED_ONCE = INTERPRETED | {
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.lightweightPlanChangeValidation": "false",
     "spark.sql.iceberg.vectorization.enabled": "false",
 }
-"""For batches of some rows: no plan is compiled, made again after each stage, or checked after each rule of the
-optimizer, and files are read row by row. Each saves up to a tenth of the CPU of a batch."""
+"""For batches of some rows: no plan is compiled or made again after each stage, and files are read row by row. Each
+saves up to a tenth of the CPU of a batch."""
 
 
 def lake_in(folder: Path, conf: dict[str, str] = SMALL) -> Lake:

@@ -432,6 +432,7 @@ def base64_of(number: int) -> str:
         {"fields": FILE["value"]["fields"] | {"price": "decimal(9,2,base64)?"}},
         {"fields": FILE["value"]["fields"] | {"tags": "list<decimal(9,2)>?", "name": PARTS.format("decimal(9,2)")}},
         {"fields": FILE["value"]["fields"] | {"name": PARTS.format("string")}, "envelope": "connect"},
+        {"fields": FILE["value"]["fields"] | {"name": "json?", "d": {"type": "decimal(9,2)?", "from": "name.d"}}},
         {"fields": FILE["value"]["fields"] | {"tags": f"list<{IN_BASE64}>?", "name": PARTS.format(IN_BASE64)}},
     ],
     ids=[
@@ -443,6 +444,7 @@ def base64_of(number: int) -> str:
         "in Base64",
         "within",
         "text within",
+        "next to all of it",
         "in Base64 within",
     ],
 )

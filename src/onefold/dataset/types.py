@@ -201,8 +201,8 @@ class _Build(Transformer[Any, FieldType]):
 
 
 _USE = (
-    f"{', '.join(SCALARS)}, decimal(p,s), timestamp(millis), date(days), list<…>, map<string, …> or struct<name: …>, "
-    "with ? if it may be absent"
+    f"{', '.join(SCALARS)}, decimal(p,s), decimal(p,s,base64), timestamp(millis), date(days), list<…>, map<string, …> "
+    "or struct<name: …>, with ? if it may be absent"
 )
 
 

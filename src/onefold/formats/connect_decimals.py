@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from onefold.dataset.types import FieldType
-from onefold.formats.text import Number, json_text, parse_exactly, scaled_text
+from onefold.formats.text import BOM, Number, json_text, parse_exactly, scaled_text
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 PRECISION = "connect.decimal.precision"
@@ -96,7 +96,7 @@ def has_decimals(schema: Any) -> bool:
 def json_with_decimals(data: bytes) -> bytes:
     """JSON that may be `{schema, payload}`, with all decimals of its payload as text; other bytes as they are."""
     try:
-        found = parse_exactly(data.decode())
+        found = parse_exactly(data.decode().removeprefix(BOM))
         if not isinstance(found, dict) or found.keys() != {"schema", "payload"}:
             return data
         return json_text({**found, "payload": with_decimals(found["payload"], found["schema"])}).encode()

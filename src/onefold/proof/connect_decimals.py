@@ -14,19 +14,16 @@ from onefold.formats.text import Number
 UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
 
 
-def with_numbers(value: Any, schema: Any, place: Sequence[str], kind: FieldType) -> Any:
-    """A value with the numbers of a field of a type, at a place, as text, where its schema says that they are Base64;
-    and as numbers, where the type says so. All text that is declared as Base64 is digits then."""
-    if not isinstance(schema, dict):
-        return value
-    if not place:
-        return _of_type(value, schema, kind)
-    if not isinstance(value, dict) or place[0] not in value:
-        return value
-    return {**value, place[0]: with_numbers(value[place[0]], _members(schema).get(place[0]), place[1:], kind)}
+def schema_of(schema: Any, place: Sequence[str]) -> Any:
+    """The schema of what is at a place; null where there is none."""
+    for name in place:
+        schema = _members(schema).get(name) if isinstance(schema, dict) else None
+    return schema
 
 
-def _of_type(value: Any, schema: Any, kind: FieldType) -> Any:
+def with_numbers(value: Any, schema: Any, kind: FieldType) -> Any:
+    """What a field of a type reads, with its decimals as text where the schema says that they are Base64. Where the
+    type says so, too, they are numbers, and so is all other text."""
     if not isinstance(schema, dict):
         return value
     match kind.name, value:
@@ -34,16 +31,14 @@ def _of_type(value: Any, schema: Any, kind: FieldType) -> Any:
             found = _number(value, schema)
             return Number(found) if kind.base64 and isinstance(found, str) and found not in UNAVAILABLE else found
         case "list", list():
-            return [_of_type(part, schema.get("items"), kind.item) for part in value] if kind.item else value
+            return [with_numbers(part, schema.get("items"), kind.item) for part in value] if kind.item else value
         case "map", dict() if kind.item:
             inner = _members(schema)
             at = (lambda _: schema.get("values")) if schema.get("type") == "map" else inner.get
-            return {name: _of_type(part, at(name), kind.item) for name, part in value.items()}
+            return {name: with_numbers(part, at(name), kind.item) for name, part in value.items()}
         case "struct", dict():
             of, inner = dict(kind.fields), _members(schema)
-            return {
-                name: _of_type(part, inner.get(name), of[name]) if name in of else part for name, part in value.items()
-            }
+            return value | {name: with_numbers(value[name], inner.get(name), of[name]) for name in of if name in value}
         case _:
             return value
 

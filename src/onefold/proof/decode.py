@@ -36,7 +36,7 @@ from onefold.formats.text import BOM, MOST_BYTES, Number, json_text, nests_too_d
 from onefold.formats.wire import MessagePlace
 from onefold.proof import avro, protobuf
 from onefold.proof.cloudevents import event_opener
-from onefold.proof.connect_decimals import with_all_numbers
+from onefold.proof.connect_decimals import schema_of, with_all_numbers, with_numbers
 from onefold.proof.envelopes import NOTHING, Change, is_placeholder, opener
 from onefold.proof.registered import Headers, name_of, reader
 from onefold.proof.registered import ReadBy as BySchema
@@ -390,13 +390,15 @@ def fields_of(
     row: dict[str, Any] = {}
     faults = [] if known is None or known.issuperset(change.names) else [_UNKNOWN]
     for name, kind in fields.items():
-        given = next((found for place in places[name] if (found := _at(change.row, place)) is not _ABSENT), _ABSENT)
+        place = next((place for place in places[name] if _at(change.row, place) is not _ABSENT), ())
+        given = _at(change.row, place) if place else _ABSENT
         if change.has_placeholders and is_placeholder(given):
             faults.append(name)
             row[name] = None
             continue
         if given is _ABSENT and name in defaults:
             given = parse_exactly(defaults[name])
+        given = with_numbers(given, schema_of(change.schema, place), kind) if place else given
         try:
             row[name] = _typed(given, kind)
         except LeftOutError:

@@ -13,7 +13,7 @@ from typing import Any
 from onefold.dataset import Dataset
 from onefold.dataset.envelopes import Envelope
 from onefold.formats.text import Number, json_text, nests_too_deep, parse_exactly
-from onefold.proof.connect_decimals import UNAVAILABLE, with_numbers
+from onefold.proof.connect_decimals import UNAVAILABLE, schema_of
 
 _NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?"
 _ABSENT: Any = ...
@@ -27,6 +27,8 @@ class Change:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     is_null: bool = False
     has_placeholders: bool = False
+    schema: Any = None
+    """That of the row, as Kafka Connect writes it."""
 
     @classmethod
     def of(cls, value: Any) -> Change:
@@ -48,27 +50,19 @@ def opener(dataset: Dataset) -> Callable[[Any], Change]:
     assert envelope is not Envelope.CLOUDEVENTS, "onefold.proof.cloudevents opens these"
     tops = {place[0] for name in key for place in dataset.read_places[name]}
     attributes = dataset.envelope_attributes
-    decimals = [
-        (place, kind)
-        for name, kind in dataset.fields.items()
-        if kind.holds("decimal") or kind.holds("string")
-        for place in dataset.read_places[name]
-    ]
-    images: tuple[tuple[str, ...], ...] = ((), ("before",), ("after",))
 
     def opened(value: Any) -> Change:
+        schema = None
         if envelope is Envelope.NONE or not isinstance(value, dict):
             return Change.of(value)
         if set(value) in ({"payload"}, {"schema", "payload"}):
             schema, value = value.get("schema"), value["payload"]
-            for place, kind in (((*image, *place), kind) for place, kind in decimals for image in images):
-                value = with_numbers(value, schema, place, kind)
             if value is None:
                 return Change(None, is_null=True)
             if not isinstance(value, dict):
                 return Change(None)
         if envelope is Envelope.CONNECT:
-            return Change(value)
+            return Change(value, schema=schema)
         full = "op" in value and bool({"before", "after", "source"} & set(value))
         said = {".".join(name): _said(value, name, full=full) for name in attributes}
         if full:
@@ -80,7 +74,8 @@ def opener(dataset: Dataset) -> Callable[[Any], Change]:
                     return Change(None, said)
             if image == "before":
                 found = {name: found[name] for name in tops & set(found)} if isinstance(found, dict) else {}
-            return Change(found if isinstance(found, dict) else None, said, has_placeholders=True)
+            row = found if isinstance(found, dict) else None
+            return Change(row, said, has_placeholders=True, schema=schema_of(schema, (image,)) if image else None)
         if not {"__op", "__deleted"} & set(value):
             return Change(None, said)
         mark = value.get("__deleted")
@@ -88,7 +83,7 @@ def opener(dataset: Dataset) -> Callable[[Any], Change]:
             return Change(None, said)
         deletes = value.get("__op") == "d" or str(mark).lower() == "true"
         row = {name: value[name] for name in tops & set(value)} if deletes else value
-        return Change(row, said, has_placeholders=True)
+        return Change(row, said, has_placeholders=True, schema=schema)
 
     return opened
 
