@@ -12,6 +12,8 @@ SERVERS := .jars/s3/.ready .jars/postgres/.ready
 REST := .jars/rest/.ready
 REGISTRY := .jars/registry/.ready
 CLASSES := .jars/spark/classes.jsa
+# Some hundred processes would each compile our modules again.
+unexport PYTHONDONTWRITEBYTECODE
 # One process more than cores, because many tests wait for a server; each process has its own files, the quick files last.
 SHARED := --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder --durations 40
 

@@ -6,7 +6,6 @@ import json
 import os
 import stat
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,45 +36,55 @@ sys.exit(int(os.environ.get("CODE", "1")))
 """
 
 
-@pytest.fixture
-def submit(probe: Any, tmp_path: Path) -> Any:
-    """Launches a step through each connection, with Kafka settings that hold a password."""
-    program = tmp_path / "spark-submit"
-    program.write_text(SPARK_SUBMIT)
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
-    where = {"PATH": path, "ONEFOLD_LAKE": str(tmp_path / "lake"), "ONEFOLD_KAFKA": None}
+MASTERS = ("local[*]", "spark://h:7077", "yarn", "k8s://https://h")
+REFUSED = ({"spark-home": "/opt/spark"}, {"spark-binary": "rm"})
 
-    def once(*connections: dict[str, str], **environ: str) -> list[dict[str, Any]]:
+
+@pytest.fixture(scope="module")
+def submit(probe: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Launches a step through each connection, with Kafka settings that hold a password; each call below a folder of
+    its own."""
+
+    def once(*connections: dict[str, Any], **environ: str) -> list[dict[str, Any]]:
+        folder = tmp_path_factory.mktemp("submitted")
+        program = folder / "spark-submit"
+        program.write_text(SPARK_SUBMIT)
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        path = os.pathsep.join((str(folder), os.environ["PATH"]))
+        where = {"PATH": path, "ONEFOLD_LAKE": str(folder / "lake"), "ONEFOLD_KAFKA": None}
         words = [json.dumps(connection) for connection in connections]
-        (tmp_path / "onefold.toml").write_text(f'[kafka.kafka_default]\n"sasl.password" = "{PASSWORD}"\n')
-        return list(probe("submitted", str(tmp_path), *words, ONEFOLD_HOME=str(tmp_path), **where | environ)["found"])
+        (folder / "onefold.toml").write_text(f'[kafka.kafka_default]\n"sasl.password" = "{PASSWORD}"\n')
+        return list(probe("submitted", str(folder), *words, ONEFOLD_HOME=str(folder), **where | environ)["found"])
 
     return once
 
 
-def test_on_every_master_a_password_is_in_the_environment_of_a_driver_of_this_machine_and_in_no_argument(
-    submit: Any,
-) -> None:
-    masters = ("local[*]", "spark://h:7077", "yarn", "k8s://https://h")
+@pytest.fixture(scope="module")
+def submitted(submit: Any) -> list[dict[str, Any]]:
+    """What became of a step on each of `MASTERS`, and with each of the extras that are `REFUSED`, in their order."""
+    masters = ({"conn_type": "spark", "host": master} for master in MASTERS)
+    return list(submit(*masters, *({"conn_type": "spark", "host": MASTERS[0], "extra": extra} for extra in REFUSED)))
 
-    for master, found in zip(
-        masters, submit(*({"conn_type": "spark", "host": master} for master in masters)), strict=True
-    ):
+
+def test_on_every_master_a_password_is_in_the_environment_of_a_driver_of_this_machine_and_in_no_argument(
+    submitted: list[dict[str, Any]],
+) -> None:
+    for master, found in zip(MASTERS, submitted, strict=False):
         arguments, environment = found["started"]["arguments"], found["started"]["environment"]
         assert arguments[arguments.index("--master") + 1] == master
         assert not [argument for argument in arguments if PASSWORD in argument or "ONEFOLD_KAFKA" in argument]
         assert json.loads(environment["ONEFOLD_KAFKA"])["kafka_default"]["sasl.password"] == PASSWORD
-        assert ("SPARK_DIST_CLASSPATH" in environment) == (master in masters[:2]), "jars of this machine's driver"
+        assert ("SPARK_DIST_CLASSPATH" in environment) == (master in MASTERS[:2]), "jars of this machine's driver"
         assert found["left"] == [], "the task's own environment is as it was"
 
 
-def test_s10_spark_on_one_host_is_submitted_with_the_loopback_address_and_without_pages(submit: Any) -> None:
+def test_s10_spark_on_one_host_is_submitted_with_the_loopback_address_and_without_pages(
+    submitted: list[dict[str, Any]],
+) -> None:
     own = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
     words = {f"{name}={value}" for name, value in own.items()}
 
-    for master, here in (("local[*]", True), ("spark://h:7077", False)):
-        [found] = submit({"conn_type": "spark", "host": master})
+    for found, here in zip(submitted, (True, False), strict=False):
         arguments, environment = set(found["started"]["arguments"]), found["started"]["environment"]
         assert arguments & words == (words if here else set())
         assert (environment.get("SPARK_LOCAL_IP") == "127.0.0.1") == here
@@ -113,8 +122,10 @@ def test_s5_the_key_of_masks_is_handed_to_a_driver_by_its_environment_and_shown_
     assert "secretKeyRef.ONEFOLD_MASK_KEY" in refused["said"]
 
 
-def test_a_process_that_leaves_no_result_is_lost_with_its_last_lines_and_without_a_password(submit: Any) -> None:
-    [found] = submit({"conn_type": "spark", "host": "local[*]"})
+def test_a_process_that_leaves_no_result_is_lost_with_its_last_lines_and_without_a_password(
+    submitted: list[dict[str, Any]],
+) -> None:
+    found = submitted[0]
 
     assert (found["error"], found["cause"]) == ("SparkLostError", "AirflowException")
     sentence, *lines = found["said"].splitlines()
@@ -123,9 +134,10 @@ def test_a_process_that_leaves_no_result_is_lost_with_its_last_lines_and_without
     assert lines == [*said, "  SASL refused {'kafka_default': {'sasl.password': '***'}}"]
 
 
-def test_what_the_provider_refuses_of_a_connection_is_no_reason_to_try_again(submit: Any) -> None:
-    extras = ({"spark-home": "/opt/spark"}, {"spark-binary": "rm"})
-    for found in submit(*({"conn_type": "spark", "host": "local[*]", "extra": extra} for extra in extras)):
+def test_what_the_provider_refuses_of_a_connection_is_no_reason_to_try_again(
+    submitted: list[dict[str, Any]],
+) -> None:
+    for found in submitted[-len(REFUSED) :]:
         assert (found["error"], found["started"], found["left"]) == ("UsageError", None, [])
         assert "'spark_default': The `spark-home` extra" in found["said"] or "The spark-binary extra" in found["said"]
 
@@ -146,7 +158,5 @@ def test_what_a_driver_says_whose_jvm_was_killed_is_no_cause_to_give_up(
     assert found["error"] == error
 
 
-def test_a_task_leads_to_its_application_on_sparks_history_server(submit: Any) -> None:
-    [found] = submit({"conn_type": "spark", "host": "local[*]"})
-
-    assert found["links"] == {"Spark": "http://history:18080/history/app-2026-0001/"}
+def test_a_task_leads_to_its_application_on_sparks_history_server(submitted: list[dict[str, Any]]) -> None:
+    assert submitted[0]["links"] == {"Spark": "http://history:18080/history/app-2026-0001/"}

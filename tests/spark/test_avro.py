@@ -137,6 +137,7 @@ def test_a_field_that_cannot_be_read_is_said_before_a_record_is(
         decode(envelope(spark, [record("a", b"")]), made)
 
 
+@pytest.mark.nightly(reason="test_protobuf folds Avro next to the other formats, and test_registered reads keys by day")
 def test_a_batch_of_messages_with_avro_keys_is_folded_and_proved(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

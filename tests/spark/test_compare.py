@@ -111,15 +111,16 @@ def test_a_difference_in_another_field_is_a_conflict(fold: Fold, dataset: MakeDa
 def test_a_retry_under_another_version_is_a_duplicate(fold: Fold, dataset: MakeDataset, lake: Lake) -> None:
     """A version that is stamped at each send; without an id the retry would be a newer version of the row. The message
     counts as it was first sent, in whichever batch that is."""
-    again = Sent(0, 2, 25, "a", 2, "m1", {"total": 5, "sent_at": LAST})
-    for number, batches in enumerate([[[LOG[0], again]], [[again], [LOG[0]]]]):
-        into, verdicts = make_dataset(dataset, "upsert", f"things_{number}"), Counter[str]()
-        for records in batches:
-            done = fold(into, *records)
-            assert done.published
-            verdicts.update({verdict: sum(reasons.values()) for verdict, reasons in done.published.counts.items()})
-        assert verdicts == {"applied": 1, "duplicate": 1}
-        assert [row["sent_at"] for row in rows_of(lake, into)] == ["09:00"]
+    into, verdicts = make_dataset(dataset, "upsert"), Counter[str]()
+    first = [LOG[0], Sent(0, 3, 20, "c", 1, "m3", {"total": 5, "sent_at": "09:00"})]
+    again = [Sent(0, 2, 25, "a", 2, "m1", {"total": 5, "sent_at": LAST})]
+    again += [Sent(0, 4, 25, "c", 2, "m3", {"total": 5, "sent_at": LAST})]
+    for records in ([first[0], *again], first[1:]):
+        done = fold(into, *records)
+        assert done.published
+        verdicts.update({verdict: sum(reasons.values()) for verdict, reasons in done.published.counts.items()})
+    assert verdicts == {"applied": 2, "duplicate": 2}
+    assert [row["sent_at"] for row in rows_of(lake, into)] == ["09:00", "09:00"]
 
 
 @pytest.mark.nightly(reason="tests/property/test_laws.py folds with excepted fields by day")

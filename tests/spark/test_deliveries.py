@@ -153,35 +153,33 @@ def test_an_earlier_delivery_lowers_the_row_or_is_red_and_a_rebuild_of_the_log_i
     assert rows(lake, settle(lake, made)) == {"low": "B", "red": "B"}
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    ["INSERT INTO {branch} SELECT * FROM {branch} {old}", "DELETE FROM {branch} {old}"],
-    ids=["a message comes twice", "a message is lost"],
-)
+WRONG = ("INSERT INTO {branch} SELECT * FROM {branch} {old}", "DELETE FROM {branch} {old}")
+"""A message that another batch brought comes into the ledger twice, or is lost."""
+
+
 def test_a_ledger_that_gains_or_loses_a_message_of_another_batch_is_red(
-    fold: Fold,
-    dataset: MakeDataset,
-    session: SparkSession,
-    lake: Lake,
-    monkeypatch: pytest.MonkeyPatch,
-    wrong: str,
+    fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message is in a bucket that the batch reads, and it is none of the batch's own."""
     made = states(dataset, OF_DELIVERY["offset"], message_id="header.m")
     assert fold(made, delivered("A")).published
+    for offset, wrong in enumerate(WRONG, 1):
 
-    def enter_wrongly(session: SparkSession, dataset: Dataset, upserted: Upserted, actions: DataFrame) -> None:
-        enter_messages(session, dataset, upserted, actions)
-        place = {"branch": branch_table(dataset, upserted.branch), "old": "WHERE _state = 'message' AND _version = 0"}
-        session.sql(wrong.format(**place))
+        def enter_wrongly(
+            session: SparkSession, dataset: Dataset, upserted: Upserted, actions: DataFrame, wrong: str = wrong
+        ) -> None:
+            enter_messages(session, dataset, upserted, actions)
+            old = "WHERE _state = 'message' AND _version = 0"
+            session.sql(wrong.format(branch=branch_table(dataset, upserted.branch), old=old))
 
-    monkeypatch.setattr("onefold.upsert.merge.enter_messages", enter_wrongly)
-    stuck = fold(made, sent("a", "B", (1,)))
-    assert isinstance(stuck.red, GateRedError)
-    assert [check.id for check in checks_of(lake, made, stuck) if check.red] == ["actions_applied"]
-    assert rows(lake, made) == {"a": "A"}
+        monkeypatch.setattr("onefold.upsert.merge.enter_messages", enter_wrongly)
+        stuck = fold(made, sent("a", "B", (offset,)))
+        assert isinstance(stuck.red, GateRedError)
+        assert [check.id for check in checks_of(lake, made, stuck) if check.red] == ["actions_applied"]
+        assert rows(lake, made) == {"a": "A"}
 
 
+@pytest.mark.nightly(reason="message ids go by day, and tests/property/test_laws.py has producers")
 def test_a_producers_sequence_is_an_identity_where_there_is_no_message_id(
     fold: Fold, dataset: MakeDataset, lake: Lake
 ) -> None:
@@ -195,6 +193,7 @@ def test_a_producers_sequence_is_an_identity_where_there_is_no_message_id(
     assert rows(lake, made) == {"a": "B"}
 
 
+@pytest.mark.by_day("no identity", why="a business key is no identity of a message either")
 @pytest.mark.parametrize(
     ("version", "identity"),
     [

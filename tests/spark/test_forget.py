@@ -102,6 +102,31 @@ def find_differences(session: SparkSession, lake: Lake, dataset: Dataset) -> dic
     return prove(session, lake, dataset).differences
 
 
+def test_L1_copies_late_records_and_a_rebuild_bring_nothing_forgotten_back(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
+) -> None:
+    """A position that was forgotten, a version that is not higher, and a record that a filter left out before the mark;
+    a newer version makes a row."""
+    source = {"exports": {"path": "exports", "layout": "kcat", "origin": {"cluster": "c"}}}
+    wanted = source | {"filter": "owner <> 'left out'"}
+    made = accounts(dataset, quality=QUALITY | {"max_filtered_newer": 9}, source=wanted)
+    send(made, (0, "a", 2, "old"), (1, "a", 7, "left out"), (2, "b", 1, "bea"), (3, "b", 2, "left out"))
+    covered = offsets_of(lake, made)
+    assert carry_out(session, lake, made, "a").published
+    assert (states(session, lake, made), offsets_of(lake, made)) == (["live"], covered)
+    assert messages(lake, made) == 1, "the message of b; that of a is gone, too"
+    late = send(made, (0, "a", 2, "old"), (4, "a", 1, "older"), (5, "a", 3, "new"))
+    verdicts = {row["offset"]: (row["verdict"], row["reason"]) for row in verdicts_of(lake, made, late.batch)[0]}
+    assert verdicts == {0: ("rejected", "forgotten"), 4: ("rejected", "forgotten"), 5: ("applied", "insert")}
+    assert "quarantined" not in states(session, lake, made)
+    assert owners(lake, made) == {"a": "new", "b": "bea"}
+    again = accounts(dataset, quality=QUALITY, source=source)
+    assert rebuild(lake, again, InSession(lake, session)).swapped
+    assert owners(lake, again) == {"a": "new", "b": "left out"}
+    assert find_differences(session, lake, again) == {}
+
+
+@pytest.mark.nightly(reason="with a copy, a late record and a filter by day: test_L1_copies_late_records")
 def test_L1_a_late_copy_of_an_old_update_stays_away_and_a_newer_version_makes_a_row(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
@@ -121,6 +146,7 @@ def test_L1_a_late_copy_of_an_old_update_stays_away_and_a_newer_version_makes_a_
     assert find_differences(session, lake, made) == {}
 
 
+@pytest.mark.nightly(reason="with a copy, a late record and a filter by day: test_L1_copies_late_records")
 def test_L1_a_forgotten_position_stays_forgotten_and_hides_no_later_record(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
@@ -496,6 +522,7 @@ def test_two_contents_at_a_position_stay_red_where_one_of_them_is_of_a_forgotten
     }
 
 
+@pytest.mark.nightly(reason="with a copy, a late record and a filter by day: test_L1_copies_late_records")
 def test_L1_a_filter_that_is_taken_away_brings_no_record_back_that_was_landed_before_the_mark(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:

@@ -983,7 +983,7 @@ FAULTS: dict[str, Fault] = {
     "a key keeps its Base64": Fault(
         "L1", "arrow_functions.with_decimals", "Decimals in keys stay the Base64 that the connector wrote.",
         "tests/spark/test_debezium.py"
-        "::test_a_key_stays_the_same_when_the_connector_writes_its_decimals_in_another_way[key]",
+        "::test_a_key_stays_the_same_when_the_connector_writes_its_decimals_in_another_way[both]",
         _keep_base64,
     ),
     "no sequence begins again": Fault(
@@ -1061,7 +1061,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "a mark knows no version": Fault(
         "rejected/forgotten", "not_greater", "No version is compared with the highest of a forgotten key.",
-        f"{FORGET}::test_L1_a_late_copy_of_an_old_update_stays_away_and_a_newer_version_makes_a_row",
+        f"{FORGET}::test_L1_copies_late_records_and_a_rebuild_bring_nothing_forgotten_back",
         _compare_no_version,
     ),
     "a mark knows no identity": Fault(
@@ -1070,7 +1070,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "a mark looks at nothing that was landed before": Fault(
         "rejected/forgotten", "marks_met.landed_before", "No record was landed before a mark.",
-        f"{FORGET}::test_L1_a_filter_that_is_taken_away_brings_no_record_back_that_was_landed_before_the_mark",
+        f"{FORGET}::test_L1_copies_late_records_and_a_rebuild_bring_nothing_forgotten_back",
         _land_nothing_before,
     ),
     "a chain begins again after a mark": Fault(

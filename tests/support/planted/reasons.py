@@ -96,7 +96,7 @@ REASONS: dict[tuple[str, str], tuple[str, str]] = {
     ("rejected", "wrong_step"): ("rejection.rejected", _NEXT),
     ("rejected", "forgotten"): (
         "judge_batch",
-        f"{_SPARK}test_forget.py::test_L1_a_forgotten_position_stays_forgotten_and_hides_no_later_record",
+        f"{_SPARK}test_forget.py::test_L1_copies_late_records_and_a_rebuild_bring_nothing_forgotten_back",
     ),
     ("filtered", "filter"): ("judge_batch", _APPEND),
     ("skipped", "decision"): (
