@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from onefold.lake import Lake
+from tests.support.kept import Kept
 from tests.support.project import Project
 
 
@@ -14,6 +15,12 @@ from tests.support.project import Project
 def project(tmp_path: Path) -> Project:
     """An empty project with the dataset `things`."""
     return Project(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """For a module whose tests begin alike: prepares that once."""
+    return Kept(tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from onefold.report.decisions import decisions_of
 from onefold.report.document import describe
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of, verdicts_of
 from onefold.tables.names import STAGING
+from tests.support.kept import Kept
 from tests.support.project import THINGS, Project, line, thing
 
 if TYPE_CHECKING:
@@ -43,17 +44,33 @@ Never: Any = None
 
 
 @pytest.fixture
-def strict(project: Project, session: SparkSession) -> Project:
+def project(kept: Kept) -> Project:
+    """An empty project, at the same place for each test."""
+    return kept.empty()
+
+
+@pytest.fixture
+def strict(project: Project, kept: Kept, session: SparkSession) -> Project:
     """Published: a and b. At most 0.4 of a batch may be duplicates, and no conflict is allowed."""
-    project.write_dataset("things", STRICT)
-    project.put("things/0.jsonl", [thing(0, "a", 1), thing(1, "b", 2)])
-    assert [run.red for run in project.run(session)] == [None]
+
+    def publish() -> None:
+        project.write_dataset("things", STRICT)
+        project.put("things/0.jsonl", [thing(0, "a", 1), thing(1, "b", 2)])
+        assert [run.red for run in project.run(session)] == [None]
+
+    kept.begin("strict", publish)
     return project
 
 
-def red(project: Project, session: SparkSession, name: str = "1", *lines: bytes) -> str:
-    """A second batch that is red: c twice, or what is given."""
-    project.put(f"things/{name}.jsonl", lines or [thing(2, "c", 3), thing(3, "c", 3)])
+@pytest.fixture
+def batch(strict: Project, kept: Kept, session: SparkSession) -> str:
+    """A second batch of `strict`, which is red: c twice."""
+    return kept.begin("red", lambda: red(strict, session, "1", thing(2, "c", 3), thing(3, "c", 3)))
+
+
+def red(project: Project, session: SparkSession, name: str, *lines: bytes) -> str:
+    """A second batch that is red."""
+    project.put(f"things/{name}.jsonl", lines)
     [ended] = project.run(session)
     assert ended.red
     return ended.batch
@@ -87,8 +104,8 @@ def row_of(project: Project, batch: str) -> dict[str, Any]:
 # Release
 
 
-def test_released_it_is_published_and_says_by_whom(strict: Project, session: SparkSession) -> None:
-    batch, lake, dataset = red(strict, session), strict.lake, strict.dataset()
+def test_released_it_is_published_and_says_by_whom(strict: Project, batch: str, session: SparkSession) -> None:
+    lake, dataset = strict.lake, strict.dataset()
     assert "decision" not in row_of(strict, batch)
     with pytest.raises(UsageError, match=f'is red by more than is waived.*--waive "{RATE}"'):
         decide.release(lake, dataset, batch, [], "mia", "a known retry")
@@ -137,10 +154,9 @@ def test_released_it_is_published_and_says_by_whom(strict: Project, session: Spa
 
 
 @pytest.mark.nightly(reason="test_waivers has other values by day, and batches meet in histories")
-def test_another_value_behind_a_rebase_stays_red(strict: Project, session: SparkSession) -> None:
+def test_another_value_behind_a_rebase_stays_red(strict: Project, batch: str, session: SparkSession) -> None:
     """c twice is 0.5; once another batch has brought c, every record of this one is a duplicate."""
     lake, dataset, here = strict.lake, strict.dataset(), InSession(strict.lake, session)
-    batch = red(strict, session)
     decide.release(lake, dataset, batch, [RATE], "mia", "a known retry")
     upserted = here.run("upsert", dataset, batch, "cafe01")
     assert here.run("gate", dataset, batch, "cafe01").green, "waived"
@@ -194,8 +210,7 @@ def test_a_release_keeps_the_waivers_of_the_one_before_that_still_hold(strict: P
 
 
 @pytest.mark.nightly(reason="tests/spark/test_waivers.py has what a waiver holds for")
-def test_another_check_that_turns_red_is_not_waived_with_it(strict: Project, session: SparkSession) -> None:
-    batch = red(strict, session)
+def test_another_check_that_turns_red_is_not_waived_with_it(strict: Project, batch: str, session: SparkSession) -> None:
     decide.release(strict.lake, strict.dataset(), batch, [RATE], "mia", "a known retry")
     suite = "expectations:\n  - {type: expect_column_values_to_be_between, kwargs: {column: n, max_value: 2}}\n"
     (strict.home / "expectations/things.yaml").write_text(suite)
@@ -223,8 +238,10 @@ def test_a_law_cannot_be_waived(strict: Project, session: SparkSession, lines: l
 # Discard
 
 
-def test_a_discarded_batch_stays_landed_and_the_next_run_folds_it_again(strict: Project, session: SparkSession) -> None:
-    lake, dataset, batch = strict.lake, strict.dataset(), red(strict, session)
+def test_a_discarded_batch_stays_landed_and_the_next_run_folds_it_again(
+    strict: Project, batch: str, session: SparkSession
+) -> None:
+    lake, dataset = strict.lake, strict.dataset()
     before = {name for (_, name) in open_catalog(lake).list_tables(STAGING)}
     made = decide.discard(lake, dataset, batch, "mia", "limits were wrong")
     assert made
@@ -256,8 +273,10 @@ def test_a_discarded_batch_stays_landed_and_the_next_run_folds_it_again(strict: 
 
 
 @pytest.mark.nightly(reason="a discarded batch is run again by day")
-def test_what_was_decided_before_counts_for_nothing_behind_a_discard(strict: Project, session: SparkSession) -> None:
-    lake, dataset, batch = strict.lake, strict.dataset(), red(strict, session)
+def test_what_was_decided_before_counts_for_nothing_behind_a_discard(
+    strict: Project, batch: str, session: SparkSession
+) -> None:
+    lake, dataset = strict.lake, strict.dataset()
     decide.release(lake, dataset, batch, [RATE], "mia", "a known retry")
     decide.discard(lake, dataset, batch, "noa", "no")
     [again] = strict.run(session)
@@ -265,9 +284,8 @@ def test_what_was_decided_before_counts_for_nothing_behind_a_discard(strict: Pro
     assert decide.discard(lake, dataset, batch, "noa", "no").number == 3  # type: ignore[union-attr]
 
 
-def test_an_attempt_from_before_a_decision_is_not_published(strict: Project, session: SparkSession) -> None:
+def test_an_attempt_from_before_a_decision_is_not_published(strict: Project, batch: str, session: SparkSession) -> None:
     lake, dataset, here = strict.lake, strict.dataset(), InSession(strict.lake, session)
-    batch = red(strict, session)
     strict.write_dataset("things", THINGS)
     upserted = here.run("upsert", dataset, batch, "cafe02")
     assert here.run("gate", strict.dataset(), batch, "cafe02").green
@@ -279,10 +297,9 @@ def test_an_attempt_from_before_a_decision_is_not_published(strict: Project, ses
 
 @pytest.mark.nightly(reason="a race of two operators")
 def test_what_is_published_while_it_is_discarded_stays_as_it_is(
-    strict: Project, session: SparkSession, monkeypatch: pytest.MonkeyPatch
+    strict: Project, batch: str, session: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake, dataset, here = strict.lake, strict.dataset(), InSession(strict.lake, session)
-    batch = red(strict, session)
     strict.write_dataset("things", THINGS)
     upserted = here.run("upsert", dataset, batch, "cafe03")
     assert here.run("gate", strict.dataset(), batch, "cafe03").green
@@ -478,8 +495,7 @@ def test_a_batch_that_cannot_be_read_stops_no_other_and_is_dropped_unread_by_a_s
 # The commands
 
 
-def test_the_commands_say_what_they_did(strict: Project, session: SparkSession) -> None:
-    batch = red(strict, session)
+def test_the_commands_say_what_they_did(strict: Project, batch: str, session: SparkSession) -> None:
     refused = strict.onefold("release", batch, "--reason", "known")
     assert (refused.code, f'--waive "{RATE}"' in refused.err) == (2, True), refused
     would = strict.onefold("release", batch, "--waive", RATE, "--reason", "known", "--dry-run", "--json")

@@ -13,6 +13,7 @@ from onefold import lake_keys
 from onefold.iceberg.state_table import StateTable
 from onefold.report.ledger import records_of
 from onefold.upsert.commit_record import LOOP
+from tests.support.kept import Kept
 from tests.support.project import THINGS, Done, Project, thing
 
 pytestmark = [pytest.mark.process, pytest.mark.spark]
@@ -31,16 +32,26 @@ def chain(project: Project) -> dict[str, Any]:
 
 
 @pytest.fixture
-def published(project: Project) -> list[str]:
+def project(kept: Kept) -> Project:
+    """An empty project, at the same place for each test."""
+    return kept.empty()
+
+
+@pytest.fixture
+def published(project: Project, kept: Kept) -> list[str]:
     """Three batches, of which the second was released; the newest first."""
-    project.write_dataset("things", STRICT)
-    assert put(project, "1", thing(0, "a", 1), thing(1, "b", 1)).code == 0
-    red = put(project, "2", thing(2, "a", 2, ts=1_772_323_300_000), thing(3, "c", 2))
-    assert red.code == 3
-    batch = red.json[0]["batch"]
-    assert project.onefold("release", "things", batch, "--waive", "conflicts=1", "--reason", "known").code == 0
-    assert put(project, "3", thing(4, "d", 3)).code == 0
-    return [record.batch for record in records_of(project.lake, project.dataset())]
+
+    def publish() -> list[str]:
+        project.write_dataset("things", STRICT)
+        assert put(project, "1", thing(0, "a", 1), thing(1, "b", 1)).code == 0
+        red = put(project, "2", thing(2, "a", 2, ts=1_772_323_300_000), thing(3, "c", 2))
+        assert red.code == 3
+        batch = red.json[0]["batch"]
+        assert project.onefold("release", "things", batch, "--waive", "conflicts=1", "--reason", "known").code == 0
+        assert put(project, "3", thing(4, "d", 3)).code == 0
+        return [record.batch for record in records_of(project.lake, project.dataset())]
+
+    return kept.begin("published", publish)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from onefold.operations.rollback import roll_back
 from onefold.operations.run import unfinished
 from onefold.report.document import describe
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of
+from tests.support.kept import Kept
 from tests.support.project import THINGS, Project, thing
 
 if TYPE_CHECKING:
@@ -52,12 +53,22 @@ def rebuilt(project: Project, session: SparkSession) -> Rebuilt:
 
 
 @pytest.fixture
-def two_batches(project: Project, session: SparkSession) -> Project:
+def project(kept: Kept) -> Project:
+    """An empty project, at the same place for each test."""
+    return kept.empty()
+
+
+@pytest.fixture
+def two_batches(project: Project, kept: Kept, session: SparkSession) -> Project:
     """Published: a, b and, from a second export, c; b and c have the same n."""
-    project.put("things/0.jsonl", [thing(0, "a", 1), thing(1, "b", 2), thing(2, "a", 1)])
-    project.run(session)
-    project.put("things/1.jsonl", [thing(3, "c", 2), thing(4, "d", 4)])
-    project.run(session)
+
+    def publish() -> None:
+        project.put("things/0.jsonl", [thing(0, "a", 1), thing(1, "b", 2), thing(2, "a", 1)])
+        project.run(session)
+        project.put("things/1.jsonl", [thing(3, "c", 2), thing(4, "d", 4)])
+        project.run(session)
+
+    kept.begin("two batches", publish)
     assert view(session) == [("a", 1), ("b", 2), ("c", 2), ("d", 4)]
     return project
 

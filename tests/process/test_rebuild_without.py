@@ -18,6 +18,7 @@ from onefold.operations.rebuild import rebuild
 from onefold.operations.run import run_batch, unfinished
 from onefold.proof.prove import prove
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of
+from tests.support.kept import Kept
 from tests.support.project import THINGS, Project, at_night, thing
 
 if TYPE_CHECKING:
@@ -48,15 +49,25 @@ def state_of(project: Project, batch: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def wrong(project: Project, session: SparkSession) -> str:
+def project(kept: Kept) -> Project:
+    """An empty project, at the same place for each test."""
+    return kept.empty()
+
+
+@pytest.fixture
+def wrong(project: Project, kept: Kept, session: SparkSession) -> str:
     """Published: a, b and c with the amount 0, and d, which another batch brought. The batch that is wrong."""
-    project.put("things/0.jsonl", WRONG)
-    [first] = project.run(session)
-    project.put("things/1.jsonl", [thing(2, "c", 0), thing(3, "d", 4)])
-    [second] = project.run(session)
-    assert not first.red
-    assert not second.red
-    return first.batch
+
+    def publish() -> str:
+        project.put("things/0.jsonl", WRONG)
+        [first] = project.run(session)
+        project.put("things/1.jsonl", [thing(2, "c", 0), thing(3, "d", 4)])
+        [second] = project.run(session)
+        assert not first.red
+        assert not second.red
+        return first.batch
+
+    return kept.begin("published", publish)
 
 
 @pytest.mark.nightly(reason="a batch that is taken out waits, by day")

@@ -8,8 +8,9 @@ batches does so itself (`onefold.spark.codegen`).
 """
 
 
-LEAN = "-XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-"""As much room for code as with both compilers, and the collector that needs the least memory and threads."""
+LEAN = "-XX:ReservedCodeCacheSize=480m -XX:+UseSerialGC"
+"""Room for the code of half an hour: of the usual 240 MB the part for profiled code is full by then, and is compiled
+again. And the collector that needs the least memory and threads."""
 
 
 def short_lived() -> dict[str, str]:

@@ -87,8 +87,10 @@ def first_of(
 ) -> list[str]:
     """Some records with a verdict, each by key and position, with `word` and the record that its verdict names."""
     count = upserted.counts.get(verdict, {}).get(reason, 0)
+    if not count:
+        return []
     rows = read_flat(session, upserted.actions).where((F.col(C.VERDICT) == verdict) & (F.col(C.REASON) == reason))
-    return _named_with_other(session, dataset, upserted, rows, count, word) if count else []
+    return _named_with_other(session, dataset, upserted, rows, count, word)
 
 
 def _named_with_other(
@@ -155,10 +157,10 @@ def stale_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> t
 
     Of the table only keys and versions are read, in the files of these records' buckets and periods (L8).
     """
-    actions = read_flat(session, upserted.actions)
     by_identity = dataset.apply.KEYED_BY_IDENTITY and folding_of(dataset).group_key() is None
     if Verdict.REJECTED not in upserted.counts or by_identity:  # what has the identity of a row would change nothing
         return 0, []
+    actions = read_flat(session, upserted.actions)
     bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
     version = [C.VERSION] if C.VERSION in actions.columns else []
     refused = actions.where(F.col(C.READABLE_KEY).isNotNull() & F.expr(U.REFUSED))
