@@ -244,11 +244,14 @@ class KilledError(BaseException):
 def test_L6_killed_anywhere_the_same_command_ends_it(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch that is red is erased, too: the conflict was hers, so that it is published behind it."""
-    made = accounts(dataset, quality=QUALITY | {"max_conflicts": 0})
-    run(session, lake, made, export(folder / "1", [ann(0, 1), bob(1, 1)]))
-    red = run(session, lake, made, export(folder / "2", [ann(2, 1, "other"), ann(3, 5), bob(4, 2)]))
-    assert red.red
+    """What has no row goes, too, and stays away: what is filtered, rejected or skipped, and what is in a batch that was
+    red, which is published behind it."""
+    made = with_what_has_no_verdict(session, lake, dataset, folder)
+    red = run_red(session, lake, made, export(folder / "red", [ann(10, 1, "third"), bob(11, 3)]))
+    looked = meant(lake, made, [KEY], InSession(lake, session))
+    unseen = {"filtered": 1, "not published": 1, "rejected": 1, "skipped or forgotten": 1}
+    assert (looked.records, looked.unseen, len(looked.objects)) == (5, unseen, 3)
+    assert (looked.unreadable, looked.unreadable_at, looked.unread) == (1, ["t-0@4"], [])
     for point in [point for point in ERASE_POINTS if point not in LANDING_POINTS]:
 
         def die(name: str, point: str = point) -> None:
@@ -275,9 +278,13 @@ def test_L6_killed_anywhere_the_same_command_ends_it(
     done = erase(session, lake, made)
     assert (done.name, done.at) == (standing.name, standing.at)
     assert files_with(lake, *PERSON) == []
-    again = run_batch(lake, made, find_plan(lake, made, red.batch), InSession(lake, session))
+    again = run_batch(lake, made, find_plan(lake, made, red), InSession(lake, session))
     assert again.published
-    assert again.published.counts == {"applied": {"update": 1}, "rejected": {"forgotten": 2}}
+    assert again.published.counts == {"applied": {"update": 1}, "rejected": {"forgotten": 1}}
+    retry = run(session, lake, made, export(folder / "3", [ann(7, 1), ann(9, 9, "whole"), gone(8, 8)]))
+    assert retry.published
+    assert retry.published.counts == {"rejected": {"forgotten": 3}}
+    assert [row["id"] for row in rows_of(lake, made)] == ["bob"]
     assert prove(session, lake, made).differences == {}
 
 
@@ -375,6 +382,7 @@ def test_L1_what_another_dataset_landed_before_the_erasure_goes_before_it_is_eve
     assert prove(session, lake, made).differences == {}
 
 
+@pytest.mark.nightly(reason="by day where an erasure is killed: test_L6_killed_anywhere")
 def test_L1_what_was_filtered_skipped_or_rejected_of_the_key_goes_too_and_stays_away(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:
@@ -385,9 +393,7 @@ def test_L1_what_was_filtered_skipped_or_rejected_of_the_key_goes_too_and_stays_
     assert prove(session, lake, made).differences == {}
 
 
-@pytest.mark.nightly(
-    reason="by day what was filtered, skipped or rejected goes, and a retry stays away, in the same table"
-)
+@pytest.mark.nightly(reason="by day a retry stays away from the same table, and test_forget takes a filter away")
 def test_L1_what_was_filtered_skipped_or_rejected_stays_away_from_a_table_without_the_filter(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:
@@ -408,8 +414,8 @@ def test_L1_what_was_filtered_skipped_or_rejected_stays_away_from_a_table_withou
 EXPORTS = {"path": "exports", "layout": "kcat", "origin": {"cluster": "c"}}
 
 
-def erased_with_what_has_no_verdict(session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path) -> Dataset:
-    """Erase a key of which a record is filtered, one rejected, and one in a batch that is skipped."""
+def with_what_has_no_verdict(session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path) -> Dataset:
+    """A table with a key of which a record is filtered, one rejected, and one in a batch that is skipped."""
     source = {"exports": EXPORTS}
     quality = QUALITY | {"max_filtered_newer": 9}
     made = accounts(dataset, quality=quality, source=source | {"filter": "owner <> 'gone'"})
@@ -419,11 +425,23 @@ def erased_with_what_has_no_verdict(session: SparkSession, lake: Lake, dataset: 
     with (first / "t-0.jsonl").open("ab") as file:
         file.write(keyless)
     run(session, lake, made, first)
+    red = run_red(session, lake, made, export(folder / "2", [ann(5, 1, "other"), bob(6, 2)]))
+    decide.skip(lake, made, red, "mia", "not wanted")
+    assert run_batch(lake, made, find_plan(lake, made, red), InSession(lake, session)).published
+    return made
+
+
+def run_red(session: SparkSession, lake: Lake, made: Dataset, records: Path) -> str:
+    """A batch that is red for its conflicts."""
     strict = made.model_copy(update={"quality": made.quality.model_copy(update={"max_conflicts": 0})})
-    red = run(session, lake, strict, export(folder / "2", [ann(5, 1, "other"), bob(6, 2)]))
+    red = run(session, lake, strict, records)
     assert red.red
-    decide.skip(lake, made, red.batch, "mia", "not wanted")
-    assert run_batch(lake, made, find_plan(lake, made, red.batch), InSession(lake, session)).published
+    return red.batch
+
+
+def erased_with_what_has_no_verdict(session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path) -> Dataset:
+    """Erase a key of which a record is filtered, one rejected, and one in a batch that is skipped."""
+    made = with_what_has_no_verdict(session, lake, dataset, folder)
     looked = meant(lake, made, [KEY], InSession(lake, session))
     assert (looked.records, looked.unseen) == (4, {"filtered": 1, "rejected": 1, "skipped or forgotten": 1})
     assert (looked.unreadable, looked.unreadable_at, looked.unread) == (1, ["t-0@4"], [])

@@ -29,7 +29,9 @@ _RECORDS = math.prod(len(domain) for domain in _DOMAINS)
 _STRIDE = 104_729
 """A prime: small numbers, which hypothesis likes, are spread over all the domains."""
 assert math.gcd(_STRIDE, _RECORDS) == 1
-ROUNDS = 4
+TIMES = int(os.environ.get("ONEFOLD_TEST_CASES", "1"))
+"""How many times as many small logs are drawn: 1 by day, 2 at night."""
+ROUNDS = 2 + TIMES
 """Batches at most that a log arrives in; those of all cases with one number go through one Spark job."""
 
 _UPSERT_KEYS = {"key": {"format": "json"}, "value": {"fields": {"v": "string?", "sent_at": "string?"}}}
@@ -144,10 +146,6 @@ def decoded(number: int, dataset: Dataset) -> Decoded:
         rejected=rejected,
         filtered=fate == "filtered" and rejected is None,
     )
-
-
-TIMES = int(os.environ.get("ONEFOLD_TEST_CASES", "1"))
-"""How many times as many cases are drawn: a night draws more."""
 
 
 def cases(number: int, largest: int = 8) -> st.SearchStrategy[list[tuple[list[int], int]]]:

@@ -1079,7 +1079,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "an erasure reads no landing": Fault(
         "rejected/forgotten", "landings.landings_of", "An erasure looks at published verdicts only.",
-        "tests/spark/test_erase.py::test_L1_what_was_filtered_skipped_or_rejected_of_the_key_goes_too_and_stays_away",
+        "tests/spark/test_erase.py::test_L6_killed_anywhere_the_same_command_ends_it",
         _read_no_landing,
     ),
     "the key wins over the field": Fault(
