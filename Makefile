@@ -12,8 +12,8 @@ SERVERS := .jars/s3/.ready .jars/postgres/.ready
 REST := .jars/rest/.ready
 REGISTRY := .jars/registry/.ready
 CLASSES := .jars/spark/classes.jsa
-# Some hundred processes would each compile our modules again.
-unexport PYTHONDONTWRITEBYTECODE
+# Where PYTHONDONTWRITEBYTECODE is set, each of some hundred processes would compile our modules again.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
 # One process more than cores, because many tests wait for a server; each process has its own files, the quick files last.
 SHARED := --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder --durations 40
 
@@ -91,18 +91,18 @@ s3-server: $(READY)
 
 .PHONY: test
 test: servers ## Everything that CI runs
-	@$(BIN)/pytest $(SHARED)
+	@$(PYTEST) $(SHARED)
 
 .PHONY: servers
 servers: setup $(KAFKA) $(SERVERS) $(REST) $(REGISTRY) $(CLASSES) s3-server
 
 .PHONY: test-quick
 test-quick: setup ## Unit tests, without a JVM
-	@$(BIN)/pytest tests/unit --numprocesses 2 --dist worksteal
+	@$(PYTEST) tests/unit --numprocesses 2 --dist worksteal
 
 .PHONY: test-for
 test-for: servers ## The tests of a package: make test-for PACKAGE=upsert (several: PACKAGE="dedup upsert")
-	@files=$$($(BIN)/python -m tests.support.packages $(PACKAGE)); $(BIN)/pytest $(SHARED) $$files
+	@files=$$($(BIN)/python -m tests.support.packages $(PACKAGE)); $(PYTEST) $(SHARED) $$files
 
 # More drawn histories and batches, every fault point, and the tests marked nightly. Each piece should take at most 80 minutes.
 NIGHT := ONEFOLD_TEST_HISTORIES=$${ONEFOLD_TEST_HISTORIES:-16} ONEFOLD_TEST_BATCHES=$${ONEFOLD_TEST_BATCHES:-20} ONEFOLD_TEST_POINTS=all \
@@ -116,13 +116,13 @@ test-nightly: $(addprefix night-,$(PIECE)) ## The tests that take too long for `
 
 .PHONY: night-laws night-histories night-process night-integration night-dags night-faults
 night-laws: servers
-	@$(NIGHT) $(BIN)/pytest -m "" $(SHARED) -k "not $(DRAWN)" tests/property tests/spark
+	@$(NIGHT) $(PYTEST) -m "" $(SHARED) -k "not $(DRAWN)" tests/property tests/spark
 
 night-histories: servers
-	@$(NIGHT) $(BIN)/pytest -m "" $(SHARED) --dist load -k $(DRAWN) tests/spark/test_histories.py
+	@$(NIGHT) $(PYTEST) -m "" $(SHARED) --dist load -k $(DRAWN) tests/spark/test_histories.py
 
 night-process night-integration night-dags: night-%: servers
-	@$(NIGHT) $(BIN)/pytest -m "" $(SHARED) tests/$*
+	@$(NIGHT) $(PYTEST) -m "" $(SHARED) tests/$*
 
 night-faults: servers
 	@$(BIN)/python -m tests.support.planted

@@ -141,9 +141,6 @@ def test_s8_a_forged_xcom_approves_nothing(decide: Callable[..., Any], project: 
     assert (log_of(project.lake, "things", red), rows(project)) == ([], [])
 
 
-@pytest.mark.nightly(
-    reason="tests/dags/test_report_pages.py serves reports, test_runs asks for a login, an approved batch has the link"
-)
 def test_the_link_leads_to_the_report(probe: Any, project: Project, red: str) -> None:
     path = page_of(red)
 

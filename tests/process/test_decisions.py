@@ -438,7 +438,7 @@ def test_taken_up_and_skipped_again_after_a_rollback_the_rows_are_the_same(
     assert (rows(strict), covered(strict)) == (wanted, before)
 
 
-@pytest.mark.nightly(reason="histories rebuild behind releases by day")
+@pytest.mark.nightly(reason="tests/spark/test_waivers.py rebuilds behind a release by day")
 def test_a_rebuild_obeys_a_release_only_with_its_values(strict: Project, session: SparkSession) -> None:
     lake, dataset, batch = strict.lake, strict.dataset(), red(strict, session, "1", thing(2, "c", 2), thing(3, "c", 2))
     decide.release(lake, dataset, batch, [RATE], "mia", "a known retry")

@@ -41,8 +41,9 @@ VERSIONS = ((1, 1, 1), (1, 1, 2), (2, 1, 1), (1, 2, 2), (2, 2, 3))
 pytestmark = pytest.mark.by_day(
     "append by message_id",
     "upsert, tie conflict",
+    "contiguous, sent_at excepted",
     "increment",
-    why="each mode goes by day; test_chain has the guard contiguous, and test_laws excepted fields",
+    why="each mode goes by day, and excepted fields once",
 )
 
 

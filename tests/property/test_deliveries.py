@@ -152,9 +152,7 @@ def reasons(table: Table) -> set[str]:
 
 
 @pytest.mark.by_day(
-    "offset",
-    "a chain that goes on",
-    why="a version of the log and a chain's links go by day; test_ties has ties",
+    "offset", "a tie, last", "a chain that goes on", why="a version of the log, a tie and a chain's links go by day"
 )
 @pytest.mark.parametrize("name", KINDS)
 def test_L1_the_row_is_the_message_that_was_first_sent_last_or_the_batch_is_red(

@@ -54,8 +54,8 @@ pytestmark = pytest.mark.by_day(
     "append by business_key",
     "append, sent_at excepted",
     "upsert, tie conflict",
-    why="one tie and excepted fields go by day; test_ties has tie last with excepted fields, tests/spark/test_judge.py "
-    "each tie, and tests/spark/test_filters.py hides rows",
+    "upsert, tie first, sent_at excepted",
+    why="two ties and excepted fields go by day; test_ties has tie last, and tests/spark/test_filters.py hides rows",
 )
 
 

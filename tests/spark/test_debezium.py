@@ -138,7 +138,7 @@ def described(value: Any) -> Any:
     return {"schema": {"type": "struct", "fields": [*fields, *images]}, "payload": value}
 
 
-@pytest.mark.by_day("both", why="a decimal that is in the key and in the row says both")
+@pytest.mark.by_day("key", "row", why="where both have the decimal, each is read as it is alone")
 @pytest.mark.parametrize(
     ("key", "kind"), [("key.id", None), ("id", "string"), ("key.id", "decimal(9,2)")], ids=["key", "row", "both"]
 )

@@ -179,7 +179,7 @@ def test_a_ledger_that_gains_or_loses_a_message_of_another_batch_is_red(
         assert rows(lake, made) == {"a": "A"}
 
 
-@pytest.mark.nightly(reason="message ids go by day, and tests/property/test_laws.py has producers")
+@pytest.mark.nightly(reason="message ids go by day, and test_forget has the digest of a sequence")
 def test_a_producers_sequence_is_an_identity_where_there_is_no_message_id(
     fold: Fold, dataset: MakeDataset, lake: Lake
 ) -> None:
@@ -193,7 +193,7 @@ def test_a_producers_sequence_is_an_identity_where_there_is_no_message_id(
     assert rows(lake, made) == {"a": "B"}
 
 
-@pytest.mark.by_day("no identity", why="a business key is no identity of a message either")
+@pytest.mark.by_day("no identity", why="a business key identifies no message either")
 @pytest.mark.parametrize(
     ("version", "identity"),
     [

@@ -205,7 +205,7 @@ def test_L1_after_a_rollback_the_next_batch_forgets_again(
     assert find_differences(session, lake, made) == {}
 
 
-@pytest.mark.nightly(reason="histories forget after a gate and roll back by day")
+@pytest.mark.nightly(reason="a combination; histories forget, and roll back behind a gate, by day")
 def test_L1_a_batch_judged_before_a_mark_is_judged_again_after_a_rollback(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun], tmp_path: Path
 ) -> None:
@@ -245,7 +245,6 @@ def test_deletes_before_a_time_are_forgotten_and_later_deletes_stay(
     assert forget(lake, made, [], before, "mia", "old") == (None, Found(0, {}))
 
 
-@pytest.mark.nightly(reason="histories forget in mode append by day")
 def test_append_forgets_by_its_deciding_identity_and_the_message_stays_away(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:

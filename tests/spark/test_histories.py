@@ -679,12 +679,15 @@ BY_DAY: dict[str, list[Step]] = {
     ],
     "contiguous": [
         (R.accept_a_gap,),
+        (R.crash_and_run_again, "before_merge"),
         (R.forget, "k2", True),
     ],
     "increment": [
         (R.mend_and_replay,),
         (R.two_batches_meet,),
+        (R.judge_strictly_and_decide, "release"),
         (R.run_a_batch_again,),
+        (R.maintain, True),
         (R.crash_and_run_again, "after_upsert"),
     ],
 }
@@ -729,7 +732,6 @@ AT_NIGHT: dict[str, list[Step]] = {
         (R.accept_a_gap,),
         (R.two_batches_meet,),
         (R.mend_and_replay,),
-        (R.crash_and_run_again, "before_merge"),
         (R.maintain, True),
         (R.rebuild,),
     ],
@@ -737,7 +739,6 @@ AT_NIGHT: dict[str, list[Step]] = {
         (R.two_batches_meet,),
         (R.judge_strictly_and_decide, "skip"),
         (R.mend_and_replay,),
-        (R.maintain, True),
         (R.roll_back_another_batch_after_the_gate, "forget"),
         (R.rebuild,),
     ],

@@ -171,7 +171,7 @@ def test_one_stream_has_the_same_rows_and_verdicts_in_every_format(
         assert done.red is None, done.red
         verdicts = {row["offset"]: (row["verdict"], row["reason"]) for row in verdicts_of(lake, made, done.batch)[0]}
         found[way] = (verdicts, sorted(rows_of(lake, made), key=lambda row: row["id"]))
-    assert prove(session, lake, made).holds
+        assert prove(session, lake, made).holds
     assert found["protobuf"] == found["avro"] == found["debezium"] == found["json"]
     verdicts, rows = found["protobuf"]
     assert [verdicts[offset][0] for offset in range(5)] == ["superseded", "applied", "duplicate", "applied", "rejected"]

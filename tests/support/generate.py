@@ -31,7 +31,7 @@ _STRIDE = 104_729
 assert math.gcd(_STRIDE, _RECORDS) == 1
 TIMES = int(os.environ.get("ONEFOLD_TEST_CASES", "1"))
 """How many times as many small logs are drawn: 1 by day, 2 at night."""
-ROUNDS = 2 + TIMES
+ROUNDS = 4
 """Batches at most that a log arrives in; those of all cases with one number go through one Spark job."""
 
 _UPSERT_KEYS = {"key": {"format": "json"}, "value": {"fields": {"v": "string?", "sent_at": "string?"}}}

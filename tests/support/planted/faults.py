@@ -983,7 +983,7 @@ FAULTS: dict[str, Fault] = {
     "a key keeps its Base64": Fault(
         "L1", "arrow_functions.with_decimals", "Decimals in keys stay the Base64 that the connector wrote.",
         "tests/spark/test_debezium.py"
-        "::test_a_key_stays_the_same_when_the_connector_writes_its_decimals_in_another_way[both]",
+        "::test_a_key_stays_the_same_when_the_connector_writes_its_decimals_in_another_way[key]",
         _keep_base64,
     ),
     "no sequence begins again": Fault(
