@@ -106,7 +106,7 @@ test-for: servers ## The tests of a package: make test-for PACKAGE=upsert (sever
 
 # More drawn histories and batches, every fault point, and the tests marked nightly. Each piece should take at most 80 minutes.
 NIGHT := ONEFOLD_TEST_HISTORIES=$${ONEFOLD_TEST_HISTORIES:-16} ONEFOLD_TEST_BATCHES=$${ONEFOLD_TEST_BATCHES:-20} ONEFOLD_TEST_POINTS=all \
-    ONEFOLD_TEST_CASES=$${ONEFOLD_TEST_CASES:-2}
+    ONEFOLD_TEST_PLANS=checked ONEFOLD_TEST_CASES=$${ONEFOLD_TEST_CASES:-2}
 PIECES := laws histories process integration dags faults
 DRAWN := test_L1_whatever_is_drawn
 PIECE ?= $(PIECES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.jvm import INTERPRETED
+from tests.support.jvm import INTERPRETED, UNCHECKED
 
 
 @pytest.fixture(scope="session")
@@ -13,6 +13,6 @@ def plain(spark: SparkSession) -> SparkSession:
     """The shared SparkSession, without code generation and adaptive execution."""
     session = spark.newSession()
     session.conf.set("spark.sql.adaptive.enabled", "false")
-    for name, value in INTERPRETED.items():
+    for name, value in {**INTERPRETED, **UNCHECKED}.items():
         session.conf.set(name, value)
     return session

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For many small jobs: their plans are new each time, so compiling them costs more than it gives. Dedup of small
 batches does so itself (`onefold.spark.codegen`).
 """
-
+UNCHECKED = {"spark.sql.lightweightPlanChangeValidation": "false"}
+"""For sessions of tests by day: Spark checks its own plans after each batch of its rules, which takes some 7 % of the
+CPU of a small batch. At night (`ONEFOLD_TEST_PLANS=checked`) and in processes of their own it does so, as at users'.
+"""
+if os.environ.get("ONEFOLD_TEST_PLANS") == "checked":
+    UNCHECKED = {}
 
 LEAN = "-XX:ReservedCodeCacheSize=480m -XX:+UseSerialGC"
 """Room for the code of half an hour: of the usual 240 MB the part for profiled code is full by then, and is compiled
@@ -22,4 +29,4 @@ def short_lived() -> dict[str, str]:
 def long_lived() -> dict[str, str]:
     """That of a test process, which runs hundreds of batches: from the 40th on the optimising compiler has paid for
     itself, and a batch takes three quarters of the CPU."""
-    return {"SPARK_SUBMIT_OPTS": f"{LEAN} -Xms1200m -Xmn600m"}  # it fills them; growing takes a tenth more
+    return {"SPARK_SUBMIT_OPTS": f"{LEAN} -Xms2g -Xmn1g"}  # it fills them; growing takes a tenth more

@@ -6,14 +6,14 @@ import os
 import tempfile
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onefold.lake import Lake
 from onefold.operations.in_process import InSession
 from onefold.processes import in_environment
 from onefold.settings import Settings
 from tests.support.files import EXPORTS_BELOW
-from tests.support.jvm import INTERPRETED, long_lived
+from tests.support.jvm import INTERPRETED, UNCHECKED, long_lived
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parents[2]
 SMALL = {
     "spark.ui.enabled": "false",
-    "spark.driver.memory": "2g",
+    "spark.driver.memory": "3g",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "2",
 }
 """For some hundred rows: no more tasks than cores."""
-PLANNED_ONCE = INTERPRETED | {
+PLANNED_ONCE = {
+    **INTERPRETED,
+    **UNCHECKED,
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.iceberg.vectorization.enabled": "false",
 }
@@ -42,35 +44,21 @@ def lake_in(folder: Path, conf: dict[str, str] = SMALL) -> Lake:
     return Lake(own)
 
 
-def remember_members(kind: type) -> None:
-    """Let py4j ask the JVM once for each member of an object: pyspark asks for each function at each call, and the JVM
-    looks through every jar for it. A small batch takes a sixth less CPU."""
-    look_up = kind.__getattr__  # type: ignore[attr-defined]
-
-    def find(self: Any, name: str) -> Any:
-        found = look_up(self, name)
-        if not name.startswith("_"):
-            self.__dict__[name] = found  # Python does not ask again for what is there
-        return found
-
-    kind.__getattr__ = find  # type: ignore[attr-defined]
-
-
 @cache
 def shared_session() -> SparkSession:
     """The process's one session, with the product's own settings and a lake of its own."""
-    from py4j.java_gateway import JavaClass, JVMView
-
     from onefold.spark.session import open_session
+    from tests.support import gateway
 
     folder = Path(tempfile.mkdtemp(prefix="onefold-spark-"))
     os.environ.setdefault("ONEFOLD_JARS", str(PROJECT / ".jars"))
     places = {"spark.local.dir": str(folder / "local"), "spark.sql.warehouse.dir": str(folder / "unused")}
-    remember_members(JVMView)
-    remember_members(JavaClass)
+    gateway.lighten()
     # Whichever test opens it first, settings of its project are not those of the session.
     with in_environment({**long_lived(), "ONEFOLD_HOME": str(folder)}):
-        return open_session(lake_in(folder, SMALL | places), "onefold tests")
+        session = open_session(lake_in(folder, SMALL | places), "onefold tests")
+    gateway.remember_columns(session)
+    return session
 
 
 def session_on(lake: Lake) -> SparkSession:
