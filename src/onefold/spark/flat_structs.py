@@ -19,8 +19,9 @@ _ALWAYS_THERE = (_ORDER, "_witness")
 lack the producer. Another struct is null if its first part is."""
 
 
-def with_structs(rows: DataFrame) -> DataFrame:
-    """Rows of a table, each struct put together of its parts. (A version is a struct where it has several parts.)"""
+def with_structs(rows: DataFrame, without: Sequence[str] = ()) -> DataFrame:
+    """Rows of a table, each struct put together of its parts, `without` some columns. (A version is a struct where it
+    has several parts.)"""
     structs, flat = [], list[str]()
     for name in STRUCTS:
         parts = [column for column in rows.columns if column.startswith(f"{name}_")]
@@ -31,7 +32,7 @@ def with_structs(rows: DataFrame) -> DataFrame:
             whole = whole if name in _ALWAYS_THERE else f"CASE WHEN `{parts[0]}` IS NOT NULL THEN {whole} END"
             structs.append(f"{whole} AS `{name}`")
             flat += parts
-    return _without(rows, flat, structs)
+    return _without(rows, [*flat, *without], structs)
 
 
 def laid_flat(rows: DataFrame) -> DataFrame:

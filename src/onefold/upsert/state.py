@@ -124,7 +124,7 @@ def read_state(session: SparkSession, dataset: Dataset, snapshot: int, periods: 
     `periods`: only of keys that lie in them (`Staged.within`); no other file is opened.
     """
     rows = _at(session, dataset, snapshot, periods)
-    return with_fields(with_structs(_rows(rows, dataset).drop(S.QUARANTINE)), dataset)
+    return with_fields(with_structs(_rows(rows, dataset), [S.QUARANTINE]), dataset)
 
 
 def read_messages(
@@ -159,7 +159,7 @@ def read_appended(session: SparkSession, dataset: Dataset, base: int, head: int)
     """
     between = {"start-snapshot-id": str(base), "end-snapshot-id": str(head)}
     rows = session.read.options(**between).table(state_table(dataset))
-    return with_fields(with_structs(_rows(rows, dataset).drop(S.QUARANTINE)), dataset)
+    return with_fields(with_structs(_rows(rows, dataset), [S.QUARANTINE]), dataset)
 
 
 def with_fields(rows: DataFrame, dataset: Dataset) -> DataFrame:
