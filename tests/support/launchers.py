@@ -22,10 +22,11 @@ PROJECT = Path(__file__).parents[2]
 SMALL = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "3g",
+    "spark.buffer.pageSize": "1m",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "2",
 }
-"""For some hundred rows: no more tasks than cores."""
+"""For some hundred rows: no more tasks than cores; and no 64 MB for each sort, which Spark takes of as much memory."""
 PLANNED_ONCE = {
     **INTERPRETED,
     **UNCHECKED,
