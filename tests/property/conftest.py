@@ -5,14 +5,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.jvm import INTERPRETED, UNCHECKED
+from tests.support.launchers import planned_once
 
 
 @pytest.fixture(scope="session")
 def plain(spark: SparkSession) -> SparkSession:
     """The shared SparkSession, without code generation and adaptive execution."""
-    session = spark.newSession()
-    session.conf.set("spark.sql.adaptive.enabled", "false")
-    for name, value in {**INTERPRETED, **UNCHECKED}.items():
-        session.conf.set(name, value)
-    return session
+    return planned_once(spark.newSession())

@@ -1,7 +1,7 @@
 """Fewer calls from Python into the JVM of a test process.
 
-A batch of some rows makes 12,000, each of which takes some 100 µs of CPU on the two sides together: two fifths of them
-delete an object, a fifth adds a column to a list, a tenth names a column or a literal that was named before.
+A batch of some rows makes 12,000: two fifths of them delete an object, a sixth makes a list or adds a column to it, a
+tenth names a column or a literal. With what is here it makes 4,300, and takes a fifteenth less CPU.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 """For many small jobs: their plans are new each time, so compiling them costs more than it gives. Dedup of small
 batches does so itself (`onefold.spark.codegen`).
 """
-UNCHECKED = {"spark.sql.lightweightPlanChangeValidation": "false"}
+UNCHECKED = (
+    {} if os.environ.get("ONEFOLD_TEST_PLANS") == "checked" else {"spark.sql.lightweightPlanChangeValidation": "false"}
+)
 """For sessions of tests by day: Spark checks its own plans after each batch of its rules, which takes some 7 % of the
 CPU of a small batch. At night (`ONEFOLD_TEST_PLANS=checked`) and in processes of their own it does so, as at users'.
 """
-if os.environ.get("ONEFOLD_TEST_PLANS") == "checked":
-    UNCHECKED = {}
 
 LEAN = "-XX:ReservedCodeCacheSize=480m -XX:+UseSerialGC"
 """Room for the code of half an hour: of the usual 240 MB the part for profiled code is full by then, and is compiled

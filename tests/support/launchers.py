@@ -26,7 +26,7 @@ SMALL = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "2",
 }
-"""For some hundred rows: no more tasks than cores; and no 64 MB for each sort, which Spark takes of as much memory."""
+"""For some hundred rows: no more tasks than cores; and 1 MB for a sort, where Spark would take 32."""
 PLANNED_ONCE = {
     **INTERPRETED,
     **UNCHECKED,
@@ -75,7 +75,11 @@ def session_on(lake: Lake) -> SparkSession:
 
 def small_session_on(lake: Lake) -> SparkSession:
     """A session in the shared JVM on a lake, for batches of some rows."""
-    session = session_on(lake)
+    return planned_once(session_on(lake))
+
+
+def planned_once(session: SparkSession) -> SparkSession:
+    """A session that plans as `PLANNED_ONCE` says."""
     for name, value in PLANNED_ONCE.items():
         session.conf.set(name, value)
     return session
