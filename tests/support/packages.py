@@ -181,7 +181,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "spark": (
         "unit/test_driver.py", "spark/test_session.py", "spark/test_small.py", "spark/test_plans.py",
-        "spark/test_cut.py", "spark/test_gateway.py", "integration/test_lost_executors.py",
+        "spark/test_cut.py", "spark/test_gateway.py", "spark/test_python_tasks.py",
+        "integration/test_lost_executors.py",
         "integration/test_where_it_runs.py", "dags/test_submission.py",
         "integration/test_stack.py", "unit/test_stack.py", "unit/test_compose.py", "unit/test_audit.py",
         "process/test_secrets.py", "process/test_local_spark.py",

@@ -41,6 +41,7 @@ from onefold.proof.envelopes import NOTHING, Change, is_placeholder, opener
 from onefold.proof.registered import Headers, name_of, reader
 from onefold.proof.registered import ReadBy as BySchema
 from onefold.records import envelope as E
+from onefold.spark.python_tasks import map_in_python
 from onefold.values.decode import (
     DELETED,
     FILTERED,
@@ -112,7 +113,7 @@ def decode_again(records: DataFrame, dataset: Dataset, forgiven: Collection[str]
     attributes = [".".join(name) for name in dataset.envelope_attributes] or [_NO_ATTRIBUTE]
     made[ENVELOPE] = T.StructType([T.StructField(name, T.StringType()) for name in attributes])
     fields = [*records.schema.fields, *(T.StructField(name, kind) for name, kind in made.items())]
-    read = records.mapInArrow(_reader(dataset), T.StructType(fields))
+    read = map_in_python(records, _reader(dataset), T.StructType(fields))
     decoded = (
         read.withColumn(LEFT_UNREAD, left_unread(dataset))
         .withColumns(

@@ -25,6 +25,7 @@ from onefold.landing.manifest import Manifest
 from onefold.offsets import Range, TopicPartition
 from onefold.proof.expected import expected_of
 from onefold.records import envelope as E
+from onefold.spark.python_tasks import map_in_python
 from onefold.tables import staging as C
 
 _SUM = "_forget_sum"
@@ -110,7 +111,7 @@ def without_forgotten(
                 columns[name] = pc.if_else(taken, pa.scalar(None, columns[name].type), columns[name])
             yield pa.RecordBatch.from_pydict(columns)
 
-    return claims.mapInArrow(judge, claims.schema).select(*map(F.col, names))
+    return map_in_python(claims, judge, claims.schema).select(*map(F.col, names))
 
 
 def _rules_of(

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from onefold.formats.expansion import ExpansionLimits
 from onefold.formats.structured_json import FormatError
 from onefold.records.landed_objects import complaint
+from onefold.spark.python_tasks import map_in_python
 from onefold.storage import S3Access, Storage, open_storage
 
 PER_TASK = 64 << 20
@@ -68,7 +69,7 @@ def read_text(
                     for piece in _pieces(part, access, limits):
                         yield read(part.object_.name, piece)
 
-    return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, schema)
+    return map_in_python(session.range(0, len(tasks), 1, len(tasks)), run, schema)
 
 
 def _parts_of(object_: TextObject, cores: int) -> list[_Part]:

@@ -16,6 +16,7 @@ from onefold.formats.envelopes import NoRowError
 from onefold.formats.structured_json import FormatError, TooLargeError
 from onefold.formats.wire import Header, header_names
 from onefold.records import envelope as E
+from onefold.spark.python_tasks import lightened
 from onefold.values.columns import Fields, Json, reader
 from onefold.vocabulary import Reason
 
@@ -156,7 +157,7 @@ def _messages(batch: tuple[pa.Array, ...]) -> Iterator[tuple[bytes | None, Heade
 
 def _function(run: Callable[..., Iterator[pa.Array]], sql: str) -> Any:
     given: Any = arrow_udf  # Spark reads from the types of `run` that it is called once a task
-    return given(run, sql)
+    return given(lightened(run), sql)
 
 
 def _once(run: Callable[..., Iterator[pa.Array]], sql: str) -> Callable[..., Column]:

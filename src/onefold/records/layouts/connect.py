@@ -32,6 +32,7 @@ from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
 from onefold.records.landed_objects import complaint, count_lines, count_rows, literal
 from onefold.records.layouts import LandedBatch, LayoutReader
+from onefold.spark.python_tasks import map_in_python
 
 _BATCH = 4 << 20
 """Bytes of values, keys and headers that are handed on at once."""
@@ -63,7 +64,7 @@ def read_connect(
     for object_, _ in objects:
         if object_.size > LARGEST:
             raise ObjectTooLargeError(object_.name, object_.size, LARGEST)
-    read = _whole(session, objects).mapInArrow(_reader(dict(fields or {}), limits), _READ)
+    read = map_in_python(_whole(session, objects), _reader(dict(fields or {}), limits), _READ)
     return _envelope(read, origin)
 
 
@@ -225,7 +226,7 @@ def count_packed_avro(session: SparkSession, objects: list[Landed]) -> int:
                 except FormatError as error:
                     raise RuntimeError(complaint(names[file.as_py()], str(error))) from error
 
-    counted = _contents(session, objects, "values").mapInArrow(count, "records long")
+    counted = map_in_python(_contents(session, objects, "values"), count, "records long")
     row = counted.agg(F.sum("records")).first()
     return int(row[0] or 0) if row else 0
 

@@ -30,6 +30,7 @@ from onefold.landing.manifest import LandedObject, Manifest
 from onefold.records import envelope as E
 from onefold.records.landed_objects import literal, object_name
 from onefold.records.layouts import LandedBatch, LayoutReader
+from onefold.spark.python_tasks import map_in_python
 from onefold.storage.objects import Seekable, Storage
 
 _AT_ONCE = 8
@@ -266,7 +267,7 @@ def _with_text(rows: DataFrame, kind: pa.DataType, shape: Shape, fields: dict[st
             lines = [None if value is None else encoded(text(value)) for value in values]
             yield batch.set_column(number, "value", pa.array(lines, pa.binary()))
 
-    return rows.mapInArrow(read, schema)
+    return map_in_python(rows, read, schema)
 
 
 def _envelope(rows: DataFrame, origin: Origin) -> DataFrame:

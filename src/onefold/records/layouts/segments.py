@@ -28,6 +28,7 @@ from onefold.kafka.transactions import OfProducer, Transactions
 from onefold.records import envelope as E
 from onefold.records.landed_objects import complaint
 from onefold.records.layouts import LandedBatch, LayoutReader
+from onefold.spark.python_tasks import map_in_python
 from onefold.storage import S3Access, open_storage
 from onefold.vocabulary import LogStatus
 
@@ -73,7 +74,7 @@ def read_segments(
     chunks = [row for segment in segments for row in chunks_of(segment, transactions, origin)]
     tasks = tasks_for([end - start for *_, start, end, _, _ in chunks], session.sparkContext.defaultParallelism)
     rows = session.createDataFrame(session.sparkContext.parallelize(chunks, tasks), _CHUNKS)
-    return rows.mapInArrow(partial(read_chunks, access=access, limits=limits), _SCHEMA).select(*E.ENVELOPE)
+    return map_in_python(rows, partial(read_chunks, access=access, limits=limits), _SCHEMA).select(*E.ENVELOPE)
 
 
 def tasks_for(sizes: list[int], cores: int) -> int:

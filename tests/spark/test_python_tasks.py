@@ -1,0 +1,76 @@
+"""What our tasks leave in Spark's Python workers: nothing that the next task would look through again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from onefold.spark.python_tasks import lightened, map_in_python
+from onefold.values.arrow_functions import with_decimals
+
+pytestmark = pytest.mark.spark
+STATE = "worker int, archives int, frozen int, value long"
+
+
+def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The worker's process, how many readers of archives it has, how many objects its collector passes over; and the
+    rows, each of them once."""
+    import gc
+    import os
+    import sys
+    from zipimport import zipimporter
+
+    for batch in batches:
+        readers = sum(isinstance(reader, zipimporter) for reader in sys.path_importer_cache.values())
+        state = {"worker": os.getpid(), "archives": readers, "frozen": gc.get_freeze_count()}
+        columns = {name: pa.array([number] * len(batch), pa.int32()) for name, number in state.items()}
+        yield pa.RecordBatch.from_pydict(columns | {"value": batch.column(0)})
+
+
+def test_the_next_task_of_a_worker_has_no_archive_to_read_and_few_objects_to_look_through(spark: SparkSession) -> None:
+    seen = [map_in_python(spark.range(0, 3, 1, 1), look, STATE).collect() for _ in range(4)]
+    assert [[row.value for row in rows] for rows in seen] == [[0, 1, 2]] * 4
+    met = set[int]()
+    again = []
+    for rows in seen:
+        again += [row for row in rows if row.worker in met]
+        met |= {row.worker for row in rows}
+    assert again, "a worker has had a second task"
+    assert {row.archives for row in again} == {0}
+    assert all(row.frozen > 10_000 for row in again)
+
+
+def test_a_function_of_columns_gives_what_it_gave(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(b'"Decimal"',), (b"plain",), (None,)], "key binary")
+    found = [row.key and bytes(row.key) for row in rows.select(with_decimals(F.col("key")).alias("key")).collect()]
+    assert found == [b'"Decimal"', b"plain", None]
+
+
+def test_a_task_that_fails_or_is_not_read_to_its_end_says_so_and_leaves_the_worker_as_light() -> None:
+    import gc
+
+    ended = []
+
+    def run(numbers: Iterable[int]) -> Iterator[int]:
+        try:
+            for number in numbers:
+                yield 1 // number
+        finally:
+            ended.append(True)
+
+    frozen = gc.get_freeze_count()
+    try:
+        taken = lightened(run)([1, 1])
+        assert next(taken) == 1
+        taken.close()  # type: ignore[attr-defined]
+        assert gc.get_freeze_count() > 0
+        with pytest.raises(ZeroDivisionError):
+            list(lightened(run)([0]))
+        assert ended == [True, True]
+    finally:
+        if not frozen:
+            gc.unfreeze()
