@@ -22,7 +22,8 @@ def judge_of(code: str, shape: str) -> str:
 JUDGING = (
     "dataset", "formats", "tables", "records", "values", "folding", "dedup",
     "instants.py", "offsets.py", "vocabulary.py", "landing/log_segments.py", "schemas/kept.py",
-    "spark/strict_json.py", "spark/flat_structs.py", "spark/offset_ranges.py", "spark/python_tasks.py", "spark/slots.py",
+    "spark/strict_json.py", "spark/flat_structs.py", "spark/offset_ranges.py", "spark/python_tasks.py",
+    "spark/slots.py",
     "kafka/batch_records.py", "kafka/record_batches.py", "kafka/segment_index.py", "kafka/transactions.py",
 )  # fmt: skip
 """The packages and modules that can change a verdict of dedup: staging by other code is not used."""

@@ -1,8 +1,9 @@
 """Tasks that run Python, and leave the worker so that its next task begins at once.
 
-Spark's Python worker does two things at each task. Before it, `importlib.invalidate_caches` reads the directory of every
-archive again from which modules were imported, and Spark's own are in archives: 16 readings. Behind it, `gc.collect`
-looks through all modules. Together that takes 0.15 s of CPU a task, and decoding some records some milliseconds.
+Spark's Python worker does two things at each task. Before it, `importlib.invalidate_caches` reads the directory of
+every archive from which modules were imported again, and Spark's own are in archives: 16 readings. Behind it,
+`gc.collect` looks through all modules. Together that takes 0.15 s of CPU a task, and decoding some records some
+milliseconds.
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ def caught_together(names: Iterable[str]) -> dict[str, str]:
         results = Path(folder, "caught.json")
         more = {CHOSEN: json.dumps(list(names)), RESULTS: str(results)}
         tests = list(dict.fromkeys(FAULTS[name].test for name in names))
-        processes = ["--numprocesses", str((os.cpu_count() or 1) + 1), "--dist", "loadfile"]
+        files = {test.partition("::")[0] for test in tests}
+        processes = ["--numprocesses", str(min((os.cpu_count() or 1) + 1, len(files))), "--dist", "loadfile"]
         command = [*PYTEST, "-p", "tests.support.planted.shared", *processes, *tests]
         subprocess.run(command, cwd=PROJECT, env=os.environ | ENVIRONMENT | more, check=False)
         return dict(json.loads(results.read_text())) if results.exists() else {}
