@@ -1,6 +1,6 @@
 """Airflow for tests: a home and a database of the session's own, always in another process.
 
-No other test gets airflow imported by these: everything runs in `probe.py`.
+No other test gets airflow imported by these: everything runs in `airflow_probe.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,10 @@ PROJECT = Path(__file__).parents[2]
 SPARK_HERE = {"ONEFOLD_TEST_SPARK": "here"}
 """The environment of a probe that runs Spark steps in its own process: for claims that are not about spark-submit."""
 PROBE = PROJECT / "tests" / "support" / "airflow_probe.py"
+READ_AT_IMPORT = ("AIRFLOW_HOME", "AIRFLOW__", "PYTHON")
+"""How settings begin that Airflow or Python reads once."""
 Probe = Callable[..., Any]
+Ask = Callable[[Sequence[str], dict[str, str]], tuple[int, str, str]]
 
 
 @pytest.fixture(scope="session")
@@ -62,16 +65,46 @@ def airflow_database(airflow_environ: dict[str, str]) -> None:
 
 
 @pytest.fixture(scope="session")
-def probe(airflow_environ: dict[str, str]) -> Probe:
-    """Runs a function of `probe.py` in a process of its own; what it printed as JSON."""
+def fork(airflow_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """Runs a function of the probe in a fork of a process that has Airflow imported; its exit code and outputs."""
+    out, err = (tmp_path_factory.mktemp("probe") / name for name in ("out", "err"))
+    with subprocess.Popen(
+        [sys.executable, str(PROBE), "forked"],
+        env=airflow_environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as forking:
+        assert forking.stdin
+        assert forking.stdout
+        questions, codes = forking.stdin, forking.stdout
+
+        def ask(call: Sequence[str], environ: dict[str, str]) -> tuple[int, str, str]:
+            for file in (out, err):
+                file.unlink(missing_ok=True)
+            question = {"call": call, "environ": environ, "out": str(out), "err": str(err)}
+            print(json.dumps(question), file=questions, flush=True)
+            return int(codes.readline()), out.read_text(), err.read_text()
+
+        yield ask
+        questions.close()
+
+
+@pytest.fixture(scope="session")
+def probe(airflow_environ: dict[str, str], fork: Ask) -> Probe:
+    """Runs a function of `airflow_probe.py` in a process of its own; what it printed as JSON."""
 
     def run(function: str, *words: str, **environ: str | None) -> Any:
         changed = {name: value for name, value in (airflow_environ | environ).items() if value is not None}
-        command = [sys.executable, str(PROBE), function, *words]
-        done = subprocess.run(command, env=changed, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
-        answer = done.stdout.rpartition("\nanswer: ")[2].splitlines()[0]
-        return json.loads(answer) | {"log": done.stdout + done.stderr}
+        if any(name.startswith(READ_AT_IMPORT) for name in environ):
+            command = [sys.executable, str(PROBE), function, *words]
+            done = subprocess.run(command, env=changed, capture_output=True, text=True, check=False)
+            code, out, err = done.returncode, done.stdout, done.stderr
+        else:
+            code, out, err = fork([function, *words], changed)
+        assert code == 0, out[-5000:] + err[-5000:]
+        answer = out.rpartition("\nanswer: ")[2].splitlines()[0]
+        return json.loads(answer) | {"log": out + err}
 
     return run
 

@@ -141,12 +141,15 @@ def test_s8_a_forged_xcom_approves_nothing(decide: Callable[..., Any], project: 
     assert (log_of(project.lake, "things", red), rows(project)) == ([], [])
 
 
-def test_the_link_leads_to_the_report(probe: Any, project: Project, red: str) -> None:
-    path = page_of(red)
+def test_the_reports_are_behind_the_login_and_a_link_leads_to_one(probe: Any, project: Project, red: str) -> None:
+    paths = ("", "?q=a&page=2", "datasets/things", "datasets/none", "reports/things/none", "runs/things/none")
+    asked = [page_of(red), *(f"/onefold/{path}" for path in paths)]
 
-    found = probe("pages", path, **home_of(project))
+    found = probe("pages", *asked, **home_of(project))
 
-    assert (found["anonymous"], found["admin"]) == ({path: 401}, {path: 200})
+    assert found["anonymous"] == dict.fromkeys(asked, 401)
+    assert list(found["admin"].values()) == [200, 200, 200, 200, 403, 404, 200]
+    assert found["views"] == ["Data quality", "Report"]
 
 
 def test_an_approved_batch_is_published_under_the_name_of_the_approver(

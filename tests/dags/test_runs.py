@@ -246,12 +246,3 @@ def test_a_run_that_is_not_done_when_freshness_has_passed_is_reported_as_stale(p
     assert said["subject"] == "accounts: the data are stale"
     assert "The interval from 2026-03-01T23:00:00Z to 2026-03-02T23:00:00Z is not published" in said["body"]
     assert "/onefold/datasets/accounts" in said["body"]
-
-
-def test_the_reports_are_behind_the_login(probe: Any) -> None:
-    paths = ("", "?q=a&page=2", "datasets/accounts", "datasets/none", "reports/accounts/none", "runs/accounts/none")
-    found = probe("pages", *(f"/onefold/{path}" for path in paths))
-
-    assert set(found["anonymous"].values()) == {401}
-    assert list(found["admin"].values()) == [200, 200, 200, 403, 404, 200]
-    assert found["views"] == ["Data quality", "Report"]

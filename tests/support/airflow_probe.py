@@ -1,4 +1,7 @@
-"""What tests ask of Airflow, as a process: `probe.py FUNCTION [WORD…]` prints one line of JSON."""
+"""What tests ask of Airflow, as a process: `airflow_probe.py FUNCTION [WORD…]` prints one line of JSON.
+
+`airflow_probe.py forked` imports Airflow once and answers question after question, each in a fork of its own.
+"""
 
 from __future__ import annotations
 
@@ -337,8 +340,6 @@ def stale(dag_id: str, start: str, end: str, kind: str) -> dict[str, Any]:
     """A run as the scheduler makes it and finds it late, and its callback as an executor runs it; when it was due."""
     from datetime import datetime
 
-    from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
     from airflow.executors.workloads import BundleInfo, ExecuteCallback
     from airflow.models.dagbag import DBDagBag
     from airflow.models.deadline import Deadline
@@ -349,13 +350,9 @@ def stale(dag_id: str, start: str, end: str, kind: str) -> dict[str, Any]:
     from airflow.utils.types import DagRunTriggeredByType, DagRunType
     from sqlalchemy import select
 
-    with create_session() as session:
-        DagBundlesManager().sync_bundles_to_db(session=session)
-    (dags,) = DagBundlesManager().get_all_dag_bundles()
-    dags.initialize()
-    sync_bag_to_db(BundleDagBag(dags.path, bundle_path=dags.path, bundle_name=dags.name), dags.name, dags.version)
+    bundle = BundleInfo(name=_process_dags())
     interval = (datetime.fromisoformat(start), datetime.fromisoformat(end))
-    place, bundle = Path("onefold_datasets.py"), BundleInfo(name=dags.name)
+    place = Path("onefold_datasets.py")
     with create_session() as session:
         known = DBDagBag().get_latest_version_of_dag(dag_id, session=session)
         assert known is not None
@@ -379,6 +376,20 @@ def stale(dag_id: str, start: str, end: str, kind: str) -> dict[str, Any]:
     words = {"id": work.callback.id, "callback_path": data["path"], "callback_kwargs": data["kwargs"]}
     code = supervise_callback(**words, dag_rel_path=place, bundle_info=bundle, client=client)
     return {"at": at, "code": code}
+
+
+def _process_dags() -> str:
+    """Read the folder of DAGs into the database, as Airflow's DAG processor does; the name of their bundle."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        DagBundlesManager().sync_bundles_to_db(session=session)
+    (dags,) = DagBundlesManager().get_all_dag_bundles()
+    dags.initialize()
+    sync_bag_to_db(BundleDagBag(dags.path, bundle_path=dags.path, bundle_name=dags.name), dags.name, dags.version)
+    return str(dags.name)
 
 
 def _end_spark(family: list[psutil.Process]) -> None:
@@ -604,6 +615,7 @@ def pages(*paths: str) -> dict[str, Any]:
     from airflow.api_fastapi.app import create_app
     from fastapi.testclient import TestClient
 
+    _process_dags()
     with TestClient(create_app()) as client:
         anonymous = {path: client.get(path).status_code for path in paths}
         client.headers["Authorization"] = f"Bearer {_token('admin')}"
@@ -628,8 +640,29 @@ def _run_spark_here() -> None:
     spark_step.SparkLauncher.launch = launch  # type: ignore[method-assign]
 
 
+def _next_call() -> list[str]:
+    """The call of the next question, in a fork that has Airflow, and nothing else of what it asks, imported; the
+    process itself prints the exit code of each, and ends with its input."""
+    import airflow.dag_processing.dagbag
+    import airflow.models.taskinstance  # noqa: F401
+
+    for line in sys.stdin:
+        question = json.loads(line)
+        if pid := os.fork():
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+            continue
+        os.environ.clear()
+        os.environ.update(question["environ"])
+        for descriptor, file in enumerate((os.devnull, question["out"], question["err"])):
+            os.dup2(os.open(file, os.O_RDWR | os.O_CREAT), descriptor)
+        call: list[str] = question["call"]
+        return call
+    sys.exit()
+
+
 if __name__ == "__main__":
+    call = _next_call() if sys.argv[1:] == ["forked"] else sys.argv[1:]
     if os.environ.get("ONEFOLD_TEST_SPARK") == "here":
         _run_spark_here()
-    answer = globals()[sys.argv[1]](*sys.argv[2:])
+    answer = globals()[call[0]](*call[1:])
     print(f"\nanswer: {json.dumps(answer, default=str)}")  # children that outlive a task may have a last word behind it

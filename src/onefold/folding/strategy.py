@@ -28,6 +28,8 @@ Narrow = Callable[[DataFrame, DataFrame], DataFrame]
 BASE_ORDER, BASE_VERSION, NEW_ORDER = "_base_order", "_base_version", "_new_order"
 NEW_PLACELESS, LOWERS = "_new_placeless", "_new_lowers"
 """Of a changed row of the branch: what the base had, and what was meant; whether it may go back."""
+REPEATED, NULLS, REGRESSIONS, UNAPPLIED = "repeated", "nulls", "regressions", "unapplied"
+"""Of a key of changed rows: see `Folding.keys`."""
 
 
 def as_it_lies(rows: DataFrame) -> DataFrame:
@@ -181,47 +183,34 @@ class Folding(ABC):
         del rows, actions
         return None
 
-    def keys(self, changed: DataFrame) -> DataFrame:
-        """A row a key of `changed`: `repeated`, where it has rows that it must not have next to each other (L3)."""
-        return changed.groupBy(C.KEY).agg((F.count("*") > 1).alias("repeated"))
+    def keys(self, changed: DataFrame, null: Column, links: Sequence[Link]) -> DataFrame:
+        """One row a key: `repeated`, where it has rows that may not be next to each other (L3); and how many of them
+        have `nulls`, are `regressions` (L4), and are `unapplied`: not as they were meant.
+
+        Of `changed` rows, of which `null` says where one is. `links`: versions that need none before them.
+        """
+        del links
+        differs = F.col(C.ORDER) != F.col(NEW_ORDER)
+        if C.PLACELESS in self.row_columns():
+            differs |= ~F.col(C.PLACELESS).eqNullSafe(F.col(NEW_PLACELESS))
+        counted = {NULLS: null, REGRESSIONS: self.went_back(), UNAPPLIED: differs}
+        counts = [F.count_if(wrong).alias(name) for name, wrong in counted.items()]
+        return changed.groupBy(C.KEY).agg((F.count("*") > 1).alias(REPEATED), *counts)
 
     @abstractmethod
     def went_back(self) -> Column:
         """Whether a changed row went back (L4)."""
 
-    def faults(
-        self,
-        changed: DataFrame,
-        null: Column,
-        actions: DataFrame,
-        meant: Mapping[str, int],
-        keys: int,
-        links: Sequence[Link],
-    ) -> Faults:
-        """Count what is wrong with `changed` rows; `meant` are actions by kind, and `keys` the keys that were found."""
-        del actions, links
-        differs = F.col(C.ORDER) != F.col(NEW_ORDER)
-        if C.PLACELESS in self.row_columns():
-            differs |= ~F.col(C.PLACELESS).eqNullSafe(F.col(NEW_PLACELESS))
-        counted = changed.agg(*map(F.count_if, (null, self.went_back(), differs))).first()
-        assert counted is not None
-        expected = sum(count for action, count in meant.items() if action != Action.REMOVE)
-        return Faults(int(counted[0]), int(counted[1]), int(counted[2]) + expected - keys)
+    def missing(self, changed: DataFrame, actions: DataFrame, meant: Mapping[str, int], keys: int) -> int:
+        """How many actions are not on the branch; `meant` are actions by kind, and `keys` the keys of `changed`."""
+        del changed, actions
+        return sum(count for action, count in meant.items() if action != Action.REMOVE) - keys
 
     def unmoved(self, rows: Sequence[tuple[DataFrame, int]]) -> DataFrame | None:
         """`_key` of each group whose row is not what its entries make, over rows of the state table that count by a
         sign; None: no row is made of several."""
         del rows
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class Faults:
-    """Rows without a key or version; rows that went back; actions that are not on the branch as they were meant."""
-
-    nulls: int
-    regressions: int
-    unapplied: int
 
 
 def folding_of(dataset: Dataset) -> Folding:

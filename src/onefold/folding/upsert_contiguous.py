@@ -25,7 +25,17 @@ from onefold.folding.backwards import lies_behind
 from onefold.folding.deliveries import LOWERED, settle_deliveries, where_row_lies
 from onefold.folding.levels import finding, narrowest, same_levels
 from onefold.folding.positions import partition_of
-from onefold.folding.strategy import BASE_VERSION, NEW_PLACELESS, PLACED, Faults, Narrow, Placing
+from onefold.folding.strategy import (
+    BASE_VERSION,
+    NEW_PLACELESS,
+    NULLS,
+    PLACED,
+    REGRESSIONS,
+    REPEATED,
+    UNAPPLIED,
+    Narrow,
+    Placing,
+)
 from onefold.folding.ties import (
     answered,
     in_order,
@@ -129,34 +139,24 @@ class Fold(upsert.Fold):
         """All rows of the keys of the actions, for held rows wake in place."""
         return self.changed(rows, actions, lambda some, _: some)
 
-    def keys(self, changed: DataFrame) -> DataFrame:
-        """`repeated`: two heads, or a version twice."""
-        heads, versions = F.count_if(F.col(S.STATE).isin(*HEADS)), F.count_distinct(C.VERSION)
-        return changed.groupBy(C.KEY).agg(((heads > 1) | (versions < F.count("*"))).alias("repeated"))
-
-    def faults(
-        self,
-        changed: DataFrame,
-        null: Column,
-        actions: DataFrame,
-        meant: Mapping[str, int],
-        keys: int,
-        links: Sequence[Link],
-    ) -> Faults:
-        """Heads that went back; and actions that are not on the branch, and held rows that have no gap below them, or
-        whose gap was accepted."""
-        del meant, keys
-        below = F.lit(self.version.begins - 1)
+    def keys(self, changed: DataFrame, null: Column, links: Sequence[Link]) -> DataFrame:
+        """`repeated`: two heads, or a version twice. `unapplied`: held rows whose gap was accepted, and the lowest one,
+        where it has no gap below it."""
         version, is_head = F.col(C.VERSION), F.col(S.STATE).isin(*HEADS)
-        nulls = changed.where(null).count()
-        linked = mark_links(changed.where(~is_head), _LINKED, links).where(_LINKED).count()
-        of_key = changed.groupBy(C.KEY, BASE_VERSION).agg(
-            F.max(F.when(is_head, version)).alias("head"), F.min(F.when(~is_head, version)).alias("lowest")
-        )
-        head = F.coalesce("head", below)
-        back = F.col(BASE_VERSION).isNotNull() & (head < F.col(BASE_VERSION))
-        no_gap = F.col("lowest") <= head + 1
-        counted = of_key.agg(F.count_if(back).alias("back"), F.count_if(no_gap).alias("no_gap")).first()
+        head = F.coalesce(F.max(F.when(is_head, version)), F.lit(self.version.begins - 1))
+        no_gap = F.min(F.when(~is_head, version)) <= head + 1
+        counted = {
+            REPEATED: (F.count_if(is_head) > 1) | (F.count_distinct(version) < F.count("*")),
+            NULLS: F.count_if(null),
+            REGRESSIONS: F.when(head < F.max(BASE_VERSION), 1).otherwise(0),
+            UNAPPLIED: F.count_if(~is_head & F.col(_LINKED)) + F.when(no_gap, 1).otherwise(0),
+        }
+        linked = mark_links(changed, _LINKED, links)
+        return linked.groupBy(C.KEY).agg(*(of.alias(name) for name, of in counted.items()))
+
+    def missing(self, changed: DataFrame, actions: DataFrame, meant: Mapping[str, int], keys: int) -> int:
+        """Actions that have no row on the branch, or one in another state."""
+        del meant, keys
         place = [C.KEY, C.VERSION, C.ORDER]
         # Where positions are inferred, what goes and what comes may have one place; what only goes leaves none there.
         becomes = F.max(F.when(F.col(U.ACTION) != Action.REMOVE, F.col(U.BECOMES)))
@@ -168,11 +168,7 @@ class Fold(upsert.Fold):
             found.append(C.PLACELESS)
             right &= F.col(C.PLACELESS).eqNullSafe(F.col(NEW_PLACELESS))
         rows = actions.groupBy(*place).agg(*(of.alias(name) for name, of in meant_rows.items()))
-        met = rows.join(changed.select(*place, *found), place, "left")
-        wrong = met.agg(F.count_if(~right)).first()
-        assert counted is not None
-        assert wrong is not None
-        return Faults(nulls, int(counted.back), int(wrong[0]) + int(counted.no_gap) + linked)
+        return rows.join(changed.select(*place, *found), place, "left").where(~right).count()
 
 
 _BASE, _ROWS, _LINKED = "_is_base", "_rows", "_linked"

@@ -18,7 +18,7 @@ from onefold.decisions import LostContent
 from onefold.decisions.accepted_gaps import Link
 from onefold.dedup.lost_contents import put_lost_last
 from onefold.folding.positions import position_of
-from onefold.folding.strategy import folding_of
+from onefold.folding.strategy import NULLS, REGRESSIONS, REPEATED, UNAPPLIED, folding_of
 from onefold.folding.ties import in_order
 from onefold.lake import Lake
 from onefold.landing.edge import edge_of, oldest_behind
@@ -81,15 +81,15 @@ def count_rows(
     before the batch.
     """
     folding = folding_of(dataset)
-    keys = folding.keys(changed)
-    repeated = keys.where("repeated")
-    totals = keys.agg(F.count("*").alias("keys"), F.count_if("repeated").alias("repeated")).first()
-    assert totals is not None
-    faults = folding.faults(
-        changed, _null(dataset, changed), acting(session, upserted), upserted.changes, int(totals.keys), links
-    )
-    counted = count_each(_before_and_after(session, dataset, upserted, forgotten))
-    unapplied = faults.unapplied + _undelivered(session, dataset, upserted, lost)
+    keys = folding.keys(changed, _null(dataset, changed), links)
+    wrong = {REPEATED: F.count_if(REPEATED), **{name: F.sum(name) for name in (NULLS, REGRESSIONS, UNAPPLIED)}}
+    found = keys.agg(F.count("*").alias("keys"), *(of.alias(name) for name, of in wrong.items())).first()
+    assert found is not None
+    totals = {name: count or 0 for name, count in found.asDict().items()}  # of no row there is no sum
+    unapplied = totals[UNAPPLIED] + _undelivered(session, dataset, upserted, lost)
+    unapplied += folding.missing(changed, acting(session, upserted), upserted.changes, totals["keys"])
+    verdicts = session.table(upserted.verdicts).where(F.col("attempt") == upserted.attempt)
+    counted = count_each({"verdicts": verdicts, **_before_and_after(session, dataset, upserted, forgotten)})
     if _only_adds_messages(upserted):
         came = counted.get("messages after", 0) - counted.get("messages before", 0)
         unapplied += abs(came - sum(upserted.delivered.values()))
@@ -100,17 +100,17 @@ def count_rows(
         rows_after=counted.get("rows after", 0),
         added=sum(upserted.changes.get(action, 0) for action in (Action.INSERT, Action.ENTER))
         - upserted.changes.get(Action.REMOVE, 0),
-        verdicts=session.table(upserted.verdicts).where(F.col("attempt") == upserted.attempt).count(),
-        repeated_keys=int(totals.repeated),
-        nulls=faults.nulls,
-        regressions=faults.regressions,
+        verdicts=counted["verdicts"],
+        repeated_keys=totals[REPEATED],
+        nulls=totals[NULLS],
+        regressions=totals[REGRESSIONS],
         unapplied=unapplied,
         unknown_columns=len({field.simpleString() for field in branch} ^ {field.simpleString() for field in base}),
         unequal_sums=unequal_sums(session, dataset, upserted, forgotten),
         quarantined=quarantined,
         rejected=rejected,
         forgotten=_rows_left(session, dataset, upserted, list(forgotten)) if forgotten else None,
-        failing_keys=_repeated_keys(changed, repeated, dataset) if totals.repeated else [],
+        failing_keys=_repeated_keys(changed, keys.where(REPEATED), dataset) if totals[REPEATED] else [],
     )
 
 
