@@ -96,6 +96,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         *_LAWS, "spark/test_survivors.py", "spark/test_judge.py", "spark/test_chain.py", "spark/test_increment.py",
         "spark/test_versions.py", "spark/test_conflicts.py", "spark/test_compare.py", "spark/test_reuse.py",
         "spark/test_situations.py", "spark/test_filters.py", "spark/test_plans.py", "unit/test_modes.py",
+        "spark/test_branch_keys.py",
     ),
     "formats": (
         "unit/test_envelopes.py", "spark/test_debezium.py", "unit/test_cloudevents.py", "spark/test_cloudevents.py",
@@ -162,7 +163,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "unit/test_account.py", "unit/test_decisions.py", "unit/test_compare.py",
         "spark/test_row_checks.py", "spark/test_period_moved.py", "spark/test_suite_rows.py",
         "spark/test_reader_changes.py", "spark/test_plans.py", "spark/test_increment.py", "spark/test_waivers.py",
-        "spark/test_identities_that_are_none.py", "spark/test_freshness.py",
+        "spark/test_identities_that_are_none.py", "spark/test_freshness.py", "spark/test_branch_keys.py",
     ),
     "records": (
         *_LAYOUTS, "unit/test_text_lines.py", "spark/test_nested.py", "property/test_moves.py",
