@@ -84,7 +84,9 @@ def fork(airflow_environ: dict[str, str], tmp_path_factory: pytest.TempPathFacto
                 file.unlink(missing_ok=True)
             question = {"call": call, "environ": environ, "out": str(out), "err": str(err)}
             print(json.dumps(question), file=questions, flush=True)
-            return int(codes.readline()), out.read_text(), err.read_text()
+            code = codes.readline()
+            assert code, "the process that has Airflow imported has ended; its last words are above"
+            return int(code), out.read_text(), err.read_text()
 
         yield ask
         questions.close()

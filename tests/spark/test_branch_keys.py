@@ -1,4 +1,4 @@
-"""What the gate finds wrong with the rows of a key: on rows that no merge writes, so a branch is not needed."""
+"""What the gate finds wrong with the rows of a key, on rows that are made by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF_ROWS = (
     f"_new_order {AT}, _new_lowers boolean"
 )
 RIGHT = (False, 0, 0, 0)
-REPEATS, IS_NULL, WENT_BACK, IS_OTHER = (True, 0, 0, 0), (False, 1, 0, 0), (False, 0, 1, 0), (False, 0, 0, 1)
+REPEATS, IS_NULL, WENT_BACK, NOT_AS_MEANT = (True, 0, 0, 0), (False, 1, 0, 0), (False, 0, 1, 0), (False, 0, 0, 1)
 """Whether a key is repeated; how many of its rows have a null, went back, and are not as they were meant."""
 
 
@@ -34,7 +34,7 @@ def judged(
         for key, version, at, state, base, before, meant in rows
     ]
     changed = session.createDataFrame(placed, OF_ROWS)
-    found = folding_of(made).keys(changed, F.col(C.VERSION).isNull(), links).collect()
+    found = folding_of(made).faults_by_key(changed, F.col(C.VERSION).isNull(), links).collect()
     return {row[C.KEY].decode(): (row[REPEATED], row[NULLS], row[REGRESSIONS], row[UNAPPLIED]) for row in found}
 
 
@@ -58,7 +58,7 @@ def test_L4_a_row_of_a_newer_version_is_not_repeated_does_not_go_back_and_is_as_
         "twice": REPEATS,
         "an older version": WENT_BACK,
         "an earlier order": WENT_BACK,
-        "another record": IS_OTHER,
+        "another record": NOT_AS_MEANT,
         "no version": IS_NULL,
     }
 
@@ -107,7 +107,15 @@ def test_L4_of_a_chain_there_is_one_head_that_does_not_go_back_and_what_is_held_
         "version twice": REPEATS,
         "older head": WENT_BACK,
         "no head": WENT_BACK,
-        "no gap": IS_OTHER,
-        "nothing missing": IS_OTHER,
-        "accepted": IS_OTHER if Link(b"accepted", 3) in links else RIGHT,
+        "no gap": NOT_AS_MEANT,
+        "nothing missing": NOT_AS_MEANT,
+        "accepted": NOT_AS_MEANT if Link(b"accepted", 3) in links else RIGHT,
     }
+
+
+def test_L5_a_row_that_was_not_removed_does_not_make_up_for_one_that_is_missing(
+    session: SparkSession, dataset: Callable[..., Dataset]
+) -> None:
+    folding, meant, none = folding_of(accounts(dataset)), {"insert": 2, "remove": 1}, session.range(0)
+
+    assert [folding.count_missing(none, none, meant, keys) for keys in (1, 2, 3)] == [1, 0, 1]

@@ -29,7 +29,7 @@ BASE_ORDER, BASE_VERSION, NEW_ORDER = "_base_order", "_base_version", "_new_orde
 NEW_PLACELESS, LOWERS = "_new_placeless", "_new_lowers"
 """Of a changed row of the branch: what the base had, and what was meant; whether it may go back."""
 REPEATED, NULLS, REGRESSIONS, UNAPPLIED = "repeated", "nulls", "regressions", "unapplied"
-"""Of a key of changed rows: see `Folding.keys`."""
+"""Of a key of changed rows: see `Folding.faults_by_key`."""
 
 
 def as_it_lies(rows: DataFrame) -> DataFrame:
@@ -183,7 +183,7 @@ class Folding(ABC):
         del rows, actions
         return None
 
-    def keys(self, changed: DataFrame, null: Column, links: Sequence[Link]) -> DataFrame:
+    def faults_by_key(self, changed: DataFrame, null: Column, links: Sequence[Link]) -> DataFrame:
         """One row a key: `repeated`, where it has rows that may not be next to each other (L3); and how many of them
         have `nulls`, are `regressions` (L4), and are `unapplied`: not as they were meant.
 
@@ -201,10 +201,11 @@ class Folding(ABC):
     def went_back(self) -> Column:
         """Whether a changed row went back (L4)."""
 
-    def missing(self, changed: DataFrame, actions: DataFrame, meant: Mapping[str, int], keys: int) -> int:
-        """How many actions are not on the branch; `meant` are actions by kind, and `keys` the keys of `changed`."""
+    def count_missing(self, changed: DataFrame, actions: DataFrame, meant: Mapping[str, int], keys: int) -> int:
+        """How many actions are not on the branch, or removed nothing; `meant` are actions by kind, and `keys` the keys
+        of `changed`."""
         del changed, actions
-        return sum(count for action, count in meant.items() if action != Action.REMOVE) - keys
+        return abs(sum(count for action, count in meant.items() if action != Action.REMOVE) - keys)
 
     def unmoved(self, rows: Sequence[tuple[DataFrame, int]]) -> DataFrame | None:
         """`_key` of each group whose row is not what its entries make, over rows of the state table that count by a

@@ -139,7 +139,7 @@ class Fold(upsert.Fold):
         """All rows of the keys of the actions, for held rows wake in place."""
         return self.changed(rows, actions, lambda some, _: some)
 
-    def keys(self, changed: DataFrame, null: Column, links: Sequence[Link]) -> DataFrame:
+    def faults_by_key(self, changed: DataFrame, null: Column, links: Sequence[Link]) -> DataFrame:
         """`repeated`: two heads, or a version twice. `unapplied`: held rows whose gap was accepted, and the lowest one,
         where it has no gap below it."""
         version, is_head = F.col(C.VERSION), F.col(S.STATE).isin(*HEADS)
@@ -154,7 +154,7 @@ class Fold(upsert.Fold):
         linked = mark_links(changed, _LINKED, links)
         return linked.groupBy(C.KEY).agg(*(of.alias(name) for name, of in counted.items()))
 
-    def missing(self, changed: DataFrame, actions: DataFrame, meant: Mapping[str, int], keys: int) -> int:
+    def count_missing(self, changed: DataFrame, actions: DataFrame, meant: Mapping[str, int], keys: int) -> int:
         """Actions that have no row on the branch, or one in another state."""
         del meant, keys
         place = [C.KEY, C.VERSION, C.ORDER]

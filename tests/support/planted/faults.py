@@ -39,6 +39,10 @@ FORGET = "tests/spark/test_forget.py"
 ERASE_TABLES = "tests/spark/test_erase.py::test_L6_killed_anywhere_the_same_command_ends_it"
 CLAIMS = "tests/integration/test_claims.py::test_what_a_killed_driver_has_claimed_is_carried_out"
 LAWS = "tests/property/test_laws.py"
+BRANCH_KEYS = (
+    "tests/spark/test_branch_keys.py::"
+    "test_L4_a_row_of_a_newer_version_is_not_repeated_does_not_go_back_and_is_as_it_was_meant"
+)
 CLI = "tests/unit/test_cli.py::test_an_error_of_an_operation_is_one_sentence_and_its_exit_code"
 
 
@@ -158,6 +162,20 @@ def _pass_uniqueness(original: Any) -> Any:
         return result.model_copy(update={"checks": checks, "green": not any(check.red for check in checks)})
 
     return judge_branch
+
+
+def _never(column: str, value: object) -> Replace:
+    """Of a key the gate counts nothing in a column."""
+
+    def replace(original: Any) -> Any:
+        def faults_by_key(*args: Any) -> Any:
+            from pyspark.sql import functions as F
+
+            return original(*args).withColumn(column, F.lit(value))
+
+        return faults_by_key
+
+    return replace
 
 
 def _update_by_older(original: Any) -> Any:
@@ -917,6 +935,16 @@ FAULTS: dict[str, Fault] = {
     "the gate does not ask for uniqueness": Fault(
         "L3", "judge_branch", "Every check of uniqueness passes.",
         "tests/process/test_tampering.py::test_a_merge_gone_wrong_is_red[a key twice]", _pass_uniqueness,
+    ),
+    "the gate sees no key twice": Fault(
+        "L3", "Folding.faults_by_key", "A key with two rows is not counted.", BRANCH_KEYS, _never("repeated", False),
+    ),
+    "the gate sees no row go back": Fault(
+        "L4", "Folding.faults_by_key", "A row that went back is not counted.", BRANCH_KEYS, _never("regressions", 0),
+    ),
+    "the gate sees no action that is not applied": Fault(
+        "L5", "Folding.faults_by_key", "A row of another record than was meant is not counted.", BRANCH_KEYS,
+        _never("unapplied", 0),
     ),
     "an older version wins": Fault(
         "L4", "judge_by", "A superseded record replaces the table's row.",
