@@ -12,8 +12,8 @@ from onefold.report.ledger import records_of, rows_of
 from tests.support.project import ACCOUNTS, PROJECT, Project, account
 
 pytestmark = [pytest.mark.nightly, pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
-READ = 'text = F.col(E.VALUE_BYTES).cast("string")\n    usable'
-MENDED = 'text = F.ltrim(F.col(E.VALUE_BYTES).cast("string"), F.lit("~"))\n    usable'
+READ = "text = text.removeprefix(BOM)\n"
+MENDED = 'text = text.removeprefix(BOM).removeprefix("~")\n'
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def mended(tmp_path: Path) -> Path:
     folder = tmp_path / "mended"
     for package, source in (("onefold", PROJECT / "src" / "onefold"), ("spark_jobs", PROJECT / "spark_jobs")):
         shutil.copytree(source, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-    decoder = folder / "onefold" / "records" / "decode.py"
+    decoder = folder / "onefold" / "values" / "columns.py"
     text = decoder.read_text()
     assert READ in text
     decoder.write_text(text.replace(READ, MENDED))
@@ -40,7 +40,7 @@ def test_killed_it_is_pressed_again_and_pressed_once_more_it_does_nothing(
     monkeypatch.setenv("PYTHONPATH", str(mended))
     assert project.process(*words, fault="after_merge").code == -signal.SIGKILL
 
-    done = project.onefold(*words, "--json")
+    done = project.process(*words, "--json")
     assert done.code == 0, done
     assert (done.json["state"], done.json["verdicts"]) == ("published", {"applied": 1, "rejected": 1})
     decision = done.json["decision"]
@@ -49,7 +49,7 @@ def test_killed_it_is_pressed_again_and_pressed_once_more_it_does_nothing(
     )  # fmt: skip
     assert {row["id"]: row["n"] for row in rows_of(project.lake, project.dataset("accounts"))} == {"a": 1, "b": 2}
 
-    again = project.onefold(*words, "--json")
+    again = project.process(*words, "--json")
     assert (again.code, again.json) == (
         0, {"batch": None, "state": "nothing", "replays": first["batch"], "records": 0}
     )  # fmt: skip
