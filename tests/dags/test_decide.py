@@ -17,7 +17,7 @@ from onefold.iceberg.connection import open_catalog
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import rows_of
 from onefold.tables.names import STAGING
-from tests.dags.conftest import SPARK_HERE
+from tests.support.airflow_process import SPARK_HERE
 from tests.support.project import THINGS, Done, Project, line, thing
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800), pytest.mark.usefixtures("airflow_database")]

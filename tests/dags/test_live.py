@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sample.broker import Broker
-from tests.dags.conftest import SPARK_HERE
+from tests.support.airflow_process import SPARK_HERE
 
 pytestmark = [
     pytest.mark.airflow,

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from onefold.orchestration.services import free_port
-from tests.dags.conftest import SPARK_HERE
+from tests.support.airflow_process import SPARK_HERE
 
 PROJECT = Path(__file__).parents[2]
 DONE = dict.fromkeys(("plan", "land", "dedup", "upsert", "gate", "publish", "report"), "success")

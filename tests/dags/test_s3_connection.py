@@ -13,7 +13,7 @@ from typing import Any
 import boto3
 import pytest
 
-from tests.dags.conftest import Probe
+from tests.support.airflow_process import Probe
 from tests.support.batches import Export, values
 from tests.support.cluster import Cluster
 from tests.support.project import THINGS, Project

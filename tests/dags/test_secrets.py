@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dags.conftest import Probe
+from tests.support.airflow_process import Probe
 from tests.support.canaries import CANARY, catalog_with_canaries, files_below, leaks, settings_with_canaries
 from tests.support.project import Project, thing
 
