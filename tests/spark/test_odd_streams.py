@@ -4,6 +4,7 @@ and proofs."""
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from decimal import Decimal
@@ -80,7 +81,8 @@ class Recount:
         narrow = ("message_id",) if "message_id" in identity and (upsert or "business_key" in identity) else ()
         deciding = "key_version" if upsert else ("business_key" if "business_key" in identity else "message_id")
         exact = self.layout != "connect"
-        by_delivery = bool(upsert and narrow and "header." in str(self.apply["version"]))
+        of_delivery = upsert and re.search("header\\.|offset", str(self.apply["version"]))
+        by_delivery = bool(narrow and of_delivery)
         self.rules = Rules(
             "upsert" if upsert else "append", deciding, narrow=narrow, exact=exact, by_delivery=by_delivery
         )
