@@ -105,7 +105,7 @@ def digests_of(dataset: Dataset, key: dict[str, Any]) -> list[bytes]:
 def _found(dataset: Dataset, table: StateTable, digests: list[bytes], deleted_before: datetime | None) -> Found:
     more = ["_entries"] if dataset.apply.KEEPS_ENTRIES else []
     rows = list(table.chain_of(digests, "_key", "_state", *more)) if digests else []
-    rows = [row for row in rows if row["_state"] != RowState.MESSAGE]  # it stands next to a row, and is none itself
+    rows = [row for row in rows if row["_state"] != RowState.MESSAGE]  # a delivery, next to the row of its key
     if deleted_before:
         named = {row["_key"] for row in rows}
         before = deleted_before.astimezone(UTC).timestamp() * 1000
