@@ -408,6 +408,8 @@ def test_L1_under_a_version_from_the_log_a_retry_is_known_by_its_message_id(
     run(session, lake, made, export(tmp_path / "1", first))
     waiting = plan_batch(lake, made, export=str(export(tmp_path / "2", [owner(3, "a", "m-3", "anne")])))
     land_batch(lake, made, waiting.batch)
+    shown = forget(lake, made, [{"id": "a"}], None, "mia", "asked to", dry_run=True)[1]
+    assert shown == Found(1, {"live": 1}), "deliveries in the ledger of messages are no rows"
     mark = carry_out(session, lake, made, "a")
     for info in lake.storage.list("datasets/accounts/forgotten/"):
         assert b"m-1" not in (lake.storage.read(info.key) or b""), "identities are digests"

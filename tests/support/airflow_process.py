@@ -62,10 +62,10 @@ def forking(environ: dict[str, str], folder: Path) -> Iterator[Fork]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    ) as forking:
-        assert forking.stdin
-        assert forking.stdout
-        questions, codes = forking.stdin, forking.stdout
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        questions, codes = process.stdin, process.stdout
 
         def ask(call: Sequence[str], changed: dict[str, str]) -> tuple[int, str, str]:
             for file in (out, err):

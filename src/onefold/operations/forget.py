@@ -33,8 +33,9 @@ class Found:
     """What the table has now of keys that are to be forgotten."""
 
     keys: int
+    """Those of which the table has a row, or a delivery in the ledger of messages"""
     states: dict[str, int]
-    """Their rows by state; deliveries in the ledger of messages are no rows"""
+    """Their rows by state, without the ledger of messages"""
 
 
 def forget(
@@ -69,7 +70,7 @@ def forget(
             f"{dataset.name}: {found.keys:,} keys are more than one mark may hold ({MOST:,}). Nothing was decided. "
             "Forget those that were deleted longest ago first (a larger --deleted-before), then the next."
         )
-    if not (found.states or erases):
+    if not (found.keys or erases):
         return None, found
     plan = ForgetPlan(
         source=dataset.source_id,
@@ -105,7 +106,6 @@ def digests_of(dataset: Dataset, key: dict[str, Any]) -> list[bytes]:
 def _found(dataset: Dataset, table: StateTable, digests: list[bytes], deleted_before: datetime | None) -> Found:
     more = ["_entries"] if dataset.apply.KEEPS_ENTRIES else []
     rows = list(table.chain_of(digests, "_key", "_state", *more)) if digests else []
-    rows = [row for row in rows if row["_state"] != RowState.MESSAGE]  # a delivery, next to the row of its key
     if deleted_before:
         named = {row["_key"] for row in rows}
         before = deleted_before.astimezone(UTC).timestamp() * 1000
@@ -117,6 +117,8 @@ def _found(dataset: Dataset, table: StateTable, digests: list[bytes], deleted_be
         ]
     states: dict[str, int] = {}
     for row in rows:
+        if row["_state"] == RowState.MESSAGE:
+            continue
         states[row["_state"]] = states.get(row["_state"], 0) + 1
         if entries := row.get("_entries"):  # of a sum
             states[RowState.ENTRY] = states.get(RowState.ENTRY, 0) + entries
