@@ -189,10 +189,10 @@ def settle_copies(judged: DataFrame) -> DataFrame:
     return judged.withColumns(columns).drop(LATE)
 
 
-def with_lowered(folded: DataFrame, dataset: Dataset, tie: str, by: tuple[str, ...], *, in_place: bool) -> DataFrame:
-    """Add `_lowered` and `_delivered` to what `with_copies` marked and the batch folded. `by`: a row. `in_place`: a row
-    can be lowered; else it is blocked. Where offsets decide ties, no message of the row's version goes to a smaller one
-    unless a greater version comes: the table does not say in which partitions the others of that version are."""
+def with_lowered(folded: DataFrame, dataset: Dataset, tie: str, by: tuple[str, ...]) -> DataFrame:
+    """Add `_lowered` and `_delivered` to what `with_copies` marked and the batch folded. `by`: a row. Where offsets
+    decide ties, no message of the row's version goes to a smaller one unless a greater version comes: the table does
+    not say in which partitions the others of that version are."""
     whole = Window.partitionBy(*by)
     winner = F.first(F.when(F.col(C.SURVIVOR), _delivery(F.col(C.VERSION), F.col(C.ORDER))), ignorenulls=True)
     earlier, keyed = F.col(EARLIER), F.col(C.KEY).isNotNull()
@@ -204,9 +204,6 @@ def with_lowered(folded: DataFrame, dataset: Dataset, tie: str, by: tuple[str, .
     if dataset.ties_by_offset:
         unties = F.coalesce(F.bool_or(keyed & earlier["unties"]).over(whole), F.lit(False))
         blocked |= unties & ~F.coalesce(_is_less(F.col(LOWERED)["leader"], F.col(_MINE)), F.lit(False))
-    if not in_place:  # but where ties prefer what is earlier, which takes the row's place as any other
-        leader = F.col(LOWERED)["leader"]
-        blocked = ~F.coalesce(is_preferred(F.col(_MINE)["order"], leader["order"], tie), F.lit(False))
     kept = F.when(earlier.isNotNull(), Action.LOWER).otherwise(Action.ENTER)
     return found.withColumns(
         {
@@ -247,9 +244,9 @@ def settle_deliveries(judged: DataFrame, fresh: Column) -> DataFrame:
 
 
 def where_row_lies(judged: DataFrame, has_row: Column) -> DataFrame:
-    """Judged rows of a folding that lowers no row, ready for `settle_deliveries`. `has_row`: the table has a row of the
-    record's version; where that lies below the head of its chain, an earlier delivery changes nothing. What takes the
-    row's place has its verdict already."""
+    """Judged rows of a folding that has each version, ready for `settle_deliveries`. `has_row`: the table has a row of
+    the record's version; where that lies below the head of its chain, an earlier delivery changes nothing. What takes
+    the row's place has its verdict already."""
     if LOWERED not in judged.columns:
         return judged
     earlier, lowered = F.col(EARLIER), F.col(LOWERED)
@@ -257,6 +254,11 @@ def where_row_lies(judged: DataFrame, has_row: Column) -> DataFrame:
     return judged.withColumns(
         {EARLIER: F.when(earlier.isNotNull(), leads), LOWERED: F.when(lowered["blocked"], lowered)}
     )
+
+
+def takes_row() -> Column:
+    """Whether a record is the row of its version in the end, because the row's message has an earlier delivery."""
+    return F.coalesce(F.col(C.SURVIVOR) & ~F.col(LOWERED)["blocked"], F.lit(False))
 
 
 def _level(records: DataFrame) -> Column:

@@ -185,7 +185,7 @@ class Fold(Folding):
         rows = staged.withColumns({_STAGED: before, _PART: spread})
         folded = self._chosen(with_messages(rows, known, self.dataset), (_PART,))
         by = self._of_deliveries((_PART,))
-        lowered = with_lowered(folded, self.dataset, self.version.tie, by, in_place=not self.EVERY_VERSION)
+        lowered = with_lowered(folded, self.dataset, self.version.tie, by)
         keyed = F.col(C.KEY).isNotNull()
         columns = {name: F.when(keyed, F.col(name)).otherwise(F.col(_STAGED)[name]) for name in settled}
         return lowered.withColumns(columns).drop(_STAGED, _PART)

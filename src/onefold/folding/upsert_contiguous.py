@@ -22,7 +22,7 @@ from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.decisions.accepted_gaps import Link
 from onefold.folding import upsert
 from onefold.folding.backwards import lies_behind
-from onefold.folding.deliveries import LOWERED, settle_deliveries, where_row_lies
+from onefold.folding.deliveries import LOWERED, settle_deliveries, takes_row, where_row_lies
 from onefold.folding.levels import finding, narrowest, same_levels
 from onefold.folding.positions import partition_of
 from onefold.folding.strategy import (
@@ -185,9 +185,10 @@ def _placed(rows: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataF
     own = [C.ORDER, C.HASH, C.compared(dataset), C.VERSION, S.STATE]
     known = dict.fromkeys([*own, *(name for name in C.LEVELS.values() if name in rows.columns)])
     row = F.struct(*(F.col(name).alias(name.removeprefix("_")) for name in known))
-    ordered = Window.partitionBy(C.KEY, *within).orderBy(version.asc(), *_preference(dataset))
+    preferred = _preference(dataset, rows)
+    ordered = Window.partitionBy(C.KEY, *within).orderBy(version.asc(), *preferred)
     is_head = F.col(_BASE) & F.col(S.STATE).isin(*HEADS)
-    of_version = _whole(Window.partitionBy(C.KEY, *within, C.VERSION).orderBy(*_preference(dataset)))
+    of_version = _whole(Window.partitionBy(C.KEY, *within, C.VERSION).orderBy(*preferred))
     placed = rows.withColumns(
         {
             _LINKED: F.max(F.when(F.col(_LINKED), version)).over(_whole(ordered)),
@@ -216,9 +217,10 @@ def _spans(dataset: Dataset, of_version: WindowSpec) -> Column:
     )
 
 
-def _preference(dataset: Dataset) -> list[Column]:
+def _preference(dataset: Dataset, rows: DataFrame) -> list[Column]:
     """Of one version the winner first; of equals the one that the base has."""
-    return [*in_order(version_in(dataset).tie), F.col(_BASE).desc()]
+    lowers = [takes_row().desc()] if LOWERED in rows.columns else []
+    return [*lowers, *in_order(version_in(dataset).tie), F.col(_BASE).desc()]
 
 
 def _whole(window: WindowSpec) -> WindowSpec:

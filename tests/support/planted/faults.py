@@ -419,6 +419,17 @@ def _lower_nothing(original: Any) -> Any:
     return with_lowered
 
 
+def _take_no_row(original: Any) -> Any:
+    del original
+
+    def takes_row() -> Any:
+        from pyspark.sql import functions as F
+
+        return F.lit(False)
+
+    return takes_row
+
+
 def _let_the_key_win(original: Any) -> Any:
     del original
     return lambda dataset: []
@@ -1078,6 +1089,12 @@ FAULTS: dict[str, Fault] = {
         "conflict/earlier_delivery", "with_lowered", "No row is lowered.",
         "tests/spark/test_deliveries.py::test_an_earlier_delivery_lowers_the_row_or_is_red_and_a_rebuild_of_the_log_is_right",
         _lower_nothing,
+    ),
+    "an earlier delivery leaves a chain's row": Fault(
+        "conflict/earlier_delivery", "takes_row", "No row of a chain is lowered.",
+        "tests/property/test_deliveries.py::test_L1_the_row_is_the_message_that_was_first_sent_last_or_the_batch_is_red"
+        "[a chain that goes on]",
+        _take_no_row,
     ),
     "a counter that begins again is late": Fault(
         "superseded/backwards", "lies_behind", "No record lies later in its partition than the version that beats it.",
