@@ -213,7 +213,7 @@ def lose(how: str, ran: Planned, batches: list[str], folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr[-5000:]
     steps = [json.loads(line) for line in done.stdout.splitlines()]
     assert [step["step"] for step in steps] == [step for _ in batches for step in STEPS]
-    events = [json.loads(line) for file in sorted(logs.rglob("events_*")) for line in file.read_text().splitlines()]
+    events = [json.loads(line) for file in sorted(logs.rglob("events_*")) for line in file.read_bytes().splitlines()]
     ends = [event for event in events if event["Event"] == "SparkListenerTaskEnd"]
     if how == "killed":
         gone = {end["Task Info"]["Executor ID"] for end in ends if end["Task End Reason"]["Reason"] == LOST}

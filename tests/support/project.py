@@ -137,11 +137,11 @@ class Project:
     @contextlib.contextmanager
     def _surroundings(self) -> Iterator[None]:
         """The environment and the folder in which a process of its own would run."""
-        before = dict(os.environ)
+        before, inside = dict(os.environ), self.environment()
         try:
             with contextlib.chdir(self.home):
                 os.environ.clear()
-                os.environ.update(self.environment())
+                os.environ.update(inside)
                 yield
         finally:
             os.environ.clear()
