@@ -56,6 +56,12 @@ KINDS = {
         {"from": "long(header.v)", "guard": "contiguous"}, lambda at: 1, by_time=True, goes_on=True
     ),
     "a content that lost": Kind({"from": "long(header.v)"}, lambda at: 1, by_time=True, lost="m3"),
+    "a chain, and a content that lost": Kind(
+        {"from": "long(header.v)", "guard": "contiguous"}, lambda at: 1, by_time=True, lost="m3"
+    ),
+    "a chain, first": Kind(
+        {"from": "rev", "guard": "contiguous", "tie": "first"}, lambda at: 1, "first", several=False
+    ),
     "a tie, first": Kind({"from": "long(header.v)", "tie": "first"}, lambda at: 1, "first", several=False),
 }
 

@@ -244,9 +244,9 @@ def settle_deliveries(judged: DataFrame, fresh: Column) -> DataFrame:
 
 
 def where_row_lies(judged: DataFrame, has_row: Column) -> DataFrame:
-    """Judged rows of a folding that has each version, ready for `settle_deliveries`. `has_row`: the table has a row of
-    the record's version; where that lies below the head of its chain, an earlier delivery changes nothing. What takes
-    the row's place has its verdict already."""
+    """Judged rows of a folding that keeps every version, ready for `settle_deliveries`. `has_row`: the table has a row
+    of the record's version; where that lies below the head of its chain, an earlier delivery changes nothing. What
+    takes the row's place has its verdict already."""
     if LOWERED not in judged.columns:
         return judged
     earlier, lowered = F.col(EARLIER), F.col(LOWERED)
@@ -257,7 +257,8 @@ def where_row_lies(judged: DataFrame, has_row: Column) -> DataFrame:
 
 
 def takes_row() -> Column:
-    """Whether a record is the row of its version in the end, because the row's message has an earlier delivery."""
+    """Whether a record takes the place of its version's row: the row's message was delivered earlier than the ledger
+    says, and no message of the ledger comes before the record."""
     return F.coalesce(F.col(C.SURVIVOR) & ~F.col(LOWERED)["blocked"], F.lit(False))
 
 

@@ -1091,7 +1091,8 @@ FAULTS: dict[str, Fault] = {
         _lower_nothing,
     ),
     "an earlier delivery leaves a chain's row": Fault(
-        "conflict/earlier_delivery", "takes_row", "No row of a chain is lowered.",
+        "conflict/earlier_delivery", "takes_row",
+        "A row of a chain keeps the position of its later delivery.",
         "tests/property/test_deliveries.py::test_L1_the_row_is_the_message_that_was_first_sent_last_or_the_batch_is_red"
         "[a chain that goes on]",
         _take_no_row,
