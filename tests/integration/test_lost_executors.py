@@ -7,7 +7,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -146,18 +146,38 @@ def test_L1_an_executor_lost_in_each_step_changes_no_row_and_no_verdict(log: Log
 
     lose(how, ran, ran.batches[:1], tmp_path)
 
-    rules, by_position = rules_of(ran.dataset), {record.decoded(ran.dataset).position: record for record in sent}
-    values = {key: by_position[row.position].value for key, row in oracle.live(decoded(ran, sent), rules).items()}
-    wanted_rows = [{"id": key, **value} for key, value in values.items() if isinstance(value, dict)]
-    assert ran.rows() == sorted(wanted_rows, key=str)
+    rules = rules_of(ran.dataset)
+    assert ran.rows() == sorted(wanted_rows(ran, sent, rules), key=str)
     verdicts = {
         (row["partition"], row["offset"]): (row["verdict"], row["reason"]) for row in ran.verdicts(ran.batches[0])
     }
-    wanted = oracle.verdicts(decoded(ran, sent), rules)
     assert len(verdicts) == len(sent)
-    for record, verdict in zip(sent, wanted, strict=True):
+    for record, verdict in wanted_verdicts(ran, sent, rules):
         found = verdicts[record.partition, record.offset]
         assert found == verdict[:2] if verdict.verdict else found[0] == "applied", record
+
+
+def by_key(sent: list[Sent]) -> list[list[Sent]]:
+    """The records of each key. The oracle compares all records of a batch with all; in this topic, where no position
+    has two contents, only those of a key meet."""
+    keys: dict[str, list[Sent]] = {}
+    for record in sent:
+        keys.setdefault(record.id, []).append(record)
+    return list(keys.values())
+
+
+def wanted_rows(ran: Planned, sent: list[Sent], rules: oracle.Rules) -> Iterator[dict[str, Any]]:
+    for records in by_key(sent):
+        by_position = {record.decoded(ran.dataset).position: record for record in records}
+        for key, row in oracle.live(decoded(ran, records), rules).items():
+            value = by_position[row.position].value
+            if isinstance(value, dict):
+                yield {"id": key, **value}
+
+
+def wanted_verdicts(ran: Planned, sent: list[Sent], rules: oracle.Rules) -> Iterator[tuple[Sent, oracle.Verdict]]:
+    for records in by_key(sent):
+        yield from zip(records, oracle.verdicts(decoded(ran, records), rules), strict=True)
 
 
 def decoded(ran: Planned, sent: list[Sent]) -> list[oracle.Decoded]:
