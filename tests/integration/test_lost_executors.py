@@ -158,8 +158,8 @@ def test_L1_an_executor_lost_in_each_step_changes_no_row_and_no_verdict(log: Log
 
 
 def by_key(sent: list[Sent]) -> list[list[Sent]]:
-    """The records of each key. The oracle compares all records of a batch with all; in this topic, where no position
-    has two contents, only those of a key meet."""
+    """The records of each key. The oracle compares each record with all others, too slow for the whole topic; only
+    records of the same key affect each other here, because no position has two contents."""
     keys: dict[str, list[Sent]] = {}
     for record in sent:
         keys.setdefault(record.id, []).append(record)
